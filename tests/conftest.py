@@ -1,0 +1,135 @@
+"""What every test gets: built programs, a time limit of its own, the line that repeats it.
+
+Markers: `time_limit(seconds)` changes a test's limit (default 20 s); `inside` is for tests that look
+inside this project (stages, headers, unit programs): they are left out where SERVER= names another
+program. TEST_TIME_FACTOR multiplies all limits.
+"""
+from __future__ import annotations
+
+import faulthandler
+import os
+import re
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Iterator, List, Optional
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from harness import build, process, settings  # noqa: E402
+
+DEFAULT_LIMIT = 20.0
+_left_out = 0
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "time_limit(seconds): the test's own time limit (default 20)")
+    config.addinivalue_line("markers", "inside: looks inside this project, left out under SERVER=")
+    if config.option.tbstyle == "auto":
+        config.option.tbstyle = "short"
+    for sig in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sig, _interrupted)
+
+
+def _interrupted(sig: int, frame: object) -> None:
+    """Leaves through the context managers and atexit, so that no server stays behind."""
+    raise KeyboardInterrupt(f"ended by {process.signal_name(sig)}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: List[pytest.Item]) -> None:
+    global _left_out
+    if not settings.foreign("server"):
+        return
+    inside = [item for item in items if item.get_closest_marker("inside")]
+    _left_out = len(inside)
+    config.hook.pytest_deselected(items=inside)
+    items[:] = [item for item in items if item not in inside]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Builds the chapters of the selected test files first, outside of any test's time."""
+    if session.config.option.collectonly or settings.foreign("server"):
+        return
+    names = {match.group(1) for item in session.items for match in [_chapter_of(item)] if match}
+    for name in sorted(names):
+        try:
+            build.ensure_built(int(name))
+        except AssertionError:
+            pass  # each test that needs the program will say so
+
+
+def _chapter_of(item: pytest.Item) -> Optional["re.Match[str]"]:
+    return re.match(r"test_(\d\d)\b", item.path.name)
+
+
+# ---- time limits ------------------------------------------------------------------------------
+
+
+def _limited(item: pytest.Item) -> Iterator[None]:
+    """Ends a phase of a test that takes too long; should even that hang, ends the whole run."""
+    marker = item.get_closest_marker("time_limit")
+    seconds = settings.limit(float(marker.args[0]) if marker else DEFAULT_LIMIT)
+
+    def too_long(sig: int, frame: object) -> None:
+        settings.fail(f"the test took longer than its limit of {seconds:g} s")
+
+    def hangs() -> None:
+        sys.stderr.write(f"\n{item.nodeid} hangs and cannot be ended; this is where:\n")
+        faulthandler.dump_traceback(file=sys.__stderr__)
+        process.kill_all()
+        os._exit(3)
+
+    backstop = threading.Timer(2 * seconds + 30, hangs)
+    backstop.daemon = True
+    backstop.start()
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        backstop.cancel()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    settings.seed_used = False
+    yield from _limited(item)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    yield from _limited(item)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    yield from _limited(item)
+
+
+# ---- reports ----------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        report.sections.append(("to repeat this test", settings.repeat_line(item.nodeid)))
+
+
+def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None:
+    if _left_out:
+        terminalreporter.write_line(
+            f"SERVER= is set: {_left_out} tests that look inside this project were left out"
+        )
+
+
+@pytest.fixture
+def seed() -> int:
+    """The seed for a random test; TEST_SEED= repeats it."""
+    return settings.seed()

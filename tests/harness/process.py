@@ -1,0 +1,403 @@
+"""Servers, clients and lab programs as processes: started, watched, ended, never left behind."""
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Type, Union
+
+from . import settings
+from .build import program
+from .settings import fail, limit
+
+if TYPE_CHECKING:
+    from .conn import Conn
+
+__tracebackhide__ = settings.__tracebackhide__
+
+LISTENING = re.compile(r"^listening on (\S*):(\d+)$")
+SANITIZER = re.compile(
+    r"^==\d+==|: runtime error: |^SUMMARY: \w+Sanitizer|^WARNING: ThreadSanitizer"
+)
+OWN_VARIABLES = ("PORT", "HOST", "BIND", "HASH_SEED", "IDLE_TIMEOUT_MS")
+MOST_LINES = 200_000  # of a server's log; the rest is read and dropped
+
+_alive: Set["Server"] = set()
+
+
+class Result(NamedTuple):
+    """What a program printed (undecodable bytes as surrogates), and its exit status."""
+
+    stdout: str
+    stderr: str
+    status: int
+
+
+class Server:
+    """A running server: `with Server(7) as server:`.
+
+    env adds to the environment (without PORT and the like of the caller's). nofile is the number of
+    descriptors that it may have. command and cwd replace the chapter's program ($SERVER or built).
+    On leaving the context it gets SIGTERM; from chapter 06 on it must exit with 0. It fails when
+    the server crashed, or when a sanitizer or valgrind reported anything.
+    """
+
+    def __init__(
+        self,
+        chapter: int,
+        *,
+        env: Optional[Mapping[str, str]] = None,
+        nofile: Optional[int] = None,
+        command: Optional[Sequence[str]] = None,
+        cwd: Optional[str] = None,
+        port: Optional[int] = None,
+    ) -> None:
+        self.chapter = chapter
+        self.env = dict(env or {})
+        self.nofile = nofile
+        self.command = list(command) if command else program(chapter, "server")
+        self.cwd = cwd
+        self.port = port or 0
+        self.host = "127.0.0.1"
+        self._fixed_port = port is not None
+        self._lines: List[str] = []
+        self._news = threading.Condition()
+        self._ended = False  # the server closed its output
+        self._stopped = False  # stop() was called: the test looks at the status itself
+
+    # ---- starting and ending ----
+
+    def __enter__(self) -> "Server":
+        for attempt in range(5):
+            self._start()
+            problem = self._wait_listening()
+            if not problem:
+                return self
+            self._kill()
+            taken = "in use" in "\n".join(self.lines)
+            if not (taken and settings.foreign("server") and not self._fixed_port):
+                break
+        fail(f"{problem}\n  command: {' '.join(self.command)}\n{self._log_text()}")
+        raise AssertionError  # not reached
+
+    def _start(self) -> None:
+        port = self.port
+        if settings.foreign("server") and not self._fixed_port:
+            port = free_port()  # it may not know what port 0 means
+        env = clean_env({"PORT": str(port), **self.env})
+        words = self.command
+        if self.nofile is not None:
+            words = ["sh", "-c", f'ulimit -n {self.nofile} && exec "$@"', "sh"] + words
+        self._lines, self._ended = [], False
+        self._asked_port = int(env["PORT"]) if env["PORT"].isdigit() else 0
+        try:
+            self._process = subprocess.Popen(
+                words, env=env, cwd=self.cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        except OSError as e:
+            fail(f"the server cannot be started: {e}")
+        _alive.add(self)
+        self.pid = self._process.pid
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        for raw in self._process.stdout:
+            line = raw.decode(errors="backslashreplace").rstrip("\n")
+            with self._news:
+                if len(self._lines) < MOST_LINES:
+                    self._lines.append(line)
+                self._news.notify_all()
+        self._process.stdout.close()
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
+
+    def _wait_listening(self) -> str:
+        """Returns what is wrong, or "" with .port set."""
+        end = time.monotonic() + limit(10)
+        while time.monotonic() < end:
+            for line in self.lines:
+                match = LISTENING.match(line)
+                if match:
+                    self.port = int(match.group(2))
+                    return ""
+            if not self.alive():
+                self._reader.join(limit(2))
+                return f"the server ended at once ({status_text(self._process.returncode)})"
+            if settings.foreign("server") and _listens(self._asked_port):
+                self.port = self._asked_port
+                return ""
+            with self._news:
+                self._news.wait(0.02)
+        return (
+            f"the server did not come up within {limit(10):g} s: it must print\n"
+            "  listening on ADDRESS:PORT\n"
+            "on standard error as soon as it accepts connections"
+        )
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if error is not None and not isinstance(error, Exception):
+            self._kill()  # interrupted: leave at once
+            return
+        try:
+            problem = self._problem_at_end()
+        finally:
+            self._kill()
+        if error is not None:
+            print(f"server of chapter {self.chapter:02}, {self._log_text()}")
+        if problem and isinstance(error, AssertionError):
+            raise AssertionError(f"{error}\n\nand {problem}") from None
+        if problem:
+            raise AssertionError(problem) from error
+
+    def _problem_at_end(self) -> str:
+        died = not self.alive() and not self._stopped
+        if not died and not self._stopped:
+            status = self._terminate(signal.SIGTERM, limit(10))
+            if status is None:
+                return f"the server did not end within {limit(10):g} s of SIGTERM\n{self._log_text()}"
+            if self.chapter >= 6 and status != 0:
+                return (
+                    f"after SIGTERM the server must exit with status 0, not with "
+                    f"{status_text(status)}\n{self._log_text()}"
+                )
+        self._reader.join(limit(2))
+        report = self.sanitizer_report()
+        if died:
+            what = status_text(self._process.returncode)
+            return f"the server ended in the middle of the test ({what})\n{report or self._log_text()}"
+        return f"the server's run has findings:\n{report}" if report else ""
+
+    def _terminate(self, sig: int, seconds: float) -> Optional[int]:
+        self._process.send_signal(sig)
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def _kill(self) -> None:
+        """Ends the whole process group, whatever happened."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+        self._process.wait()
+        self._reader.join(5)
+        _alive.discard(self)
+
+    def stop(self, sig: int = signal.SIGTERM, seconds: float = 5.0) -> int:
+        """Sends the signal and returns the exit status (minus the signal where it was killed)."""
+        self._stopped = True
+        status = self._terminate(sig, limit(seconds))
+        if status is None:
+            fail(f"the server did not end within {limit(seconds):g} s of {signal_name(sig)}")
+        self._reader.join(limit(2))
+        assert status is not None
+        return status
+
+    # ---- looking at it ----
+
+    def connect(self, **options: object) -> "Conn":
+        """A new connection to it."""
+        from .conn import Conn
+
+        return Conn(self, **options)  # type: ignore[arg-type]
+
+    @property
+    def lines(self) -> List[str]:
+        """All lines that it has printed, standard output and standard error merged."""
+        with self._news:
+            return list(self._lines)
+
+    @property
+    def log(self) -> List[str]:
+        """The lines without `listening on`."""
+        return [line for line in self.lines if not LISTENING.match(line)]
+
+    def wait_line(self, text: Union[str, "re.Pattern[str]"], start: int = 0, seconds: float = 5.0) -> int:
+        """Waits for a line equal to text (or that a pattern finds) in .log, at index start or later.
+
+        Returns its index.
+        """
+        end = time.monotonic() + limit(seconds)
+        while True:
+            ended = self._ended
+            log = self.log
+            for i in range(start, len(log)):
+                if log[i] == text if isinstance(text, str) else text.search(log[i]):
+                    return i
+            if ended or time.monotonic() > end:
+                wanted = text if isinstance(text, str) else f"/{text.pattern}/"
+                fail(f"the server did not print the line\n  {wanted}\n{self._log_text()}")
+            with self._news:
+                self._news.wait(0.02)
+
+    def wait_log(self, count: int, seconds: float = 5.0) -> List[str]:
+        """Waits until .log has that many lines; returns it, shorter after the limit."""
+        end = time.monotonic() + limit(seconds)
+        while len(self.log) < count and not self._ended and time.monotonic() < end:
+            with self._news:
+                self._news.wait(0.05)
+        return self.log
+
+    def alive(self) -> bool:
+        """Is the process still running?"""
+        return self._process.poll() is None
+
+    def fd_count(self) -> int:
+        """The number of its open descriptors (Linux)."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def rss_kb(self) -> int:
+        """Its memory in RAM, KiB (Linux)."""
+        with open(f"/proc/{self.pid}/status") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:"))
+
+    def cpu_ms(self) -> int:
+        """The processor time that it has used, milliseconds, in steps of 10 (Linux)."""
+        with open(f"/proc/{self.pid}/stat") as f:
+            fields = f.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) * 1000 // os.sysconf("SC_CLK_TCK")
+
+    def sanitizer_report(self) -> str:
+        """The report of a sanitizer or of valgrind in its output, or ""."""
+        lines = self.lines
+        first = next((i for i, line in enumerate(lines) if SANITIZER.search(line)), None)
+        return "" if first is None else "\n".join("  " + s for s in lines[first : first + 60])
+
+    def _log_text(self) -> str:
+        lines = self.lines
+        if not lines:
+            return "it printed nothing"
+        last = lines[-20:]
+        title = "it printed:" if len(lines) == len(last) else f"the last {len(last)} lines that it printed:"
+        return "\n".join([title] + ["  " + line[:200] for line in last])
+
+
+def run_program(
+    chapter: int,
+    name: str,
+    args: Sequence[Union[str, bytes]] = (),
+    *,
+    stdin: Union[str, bytes, None] = None,
+    env: Optional[Mapping[str, str]] = None,
+    seconds: float = 10.0,
+) -> Result:
+    """Runs "server" (one that is to fail at start-up), "client" or a lab program to its end."""
+    data = stdin.encode(errors="surrogateescape") if isinstance(stdin, str) else (stdin or b"")
+    words = [*program(chapter, name), *args]
+    try:
+        process = subprocess.Popen(
+            words, env=clean_env(env or {}), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+    except OSError as e:
+        fail(f"{name} cannot be started: {e}")
+    try:
+        out, err = process.communicate(data, timeout=limit(seconds))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        fail(
+            f"{name} of chapter {chapter:02} did not end within {limit(seconds):g} s: {_show(words)}\n"
+            f"  standard output: {out[-400:]!r}\n  standard error: {err[-400:]!r}"
+        )
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    result = Result(
+        out.decode(errors="surrogateescape"), err.decode(errors="surrogateescape"), process.returncode
+    )
+    if result.status < 0 or any(SANITIZER.search(line) for line in result.stderr.splitlines()):
+        fail(f"{name} failed ({status_text(result.status)}): {_show(words)}\n{result.stderr[-4000:]}")
+    return result
+
+
+def run_client(
+    chapter: int,
+    args: Sequence[Union[str, bytes]],
+    server: object,
+    stdin: Union[str, bytes, None] = None,
+    *,
+    env: Optional[Mapping[str, str]] = None,
+    seconds: float = 10.0,
+) -> Result:
+    """Runs the chapter's client against server (a Server, anything with .port, or a port).
+
+    Returns (stdout, stderr, status). Fails where it crashes or does not end in time.
+    """
+    port = server if isinstance(server, int) else getattr(server, "port")
+    env = {"PORT": str(port), **(env or {})}
+    return run_program(chapter, "client", args, stdin=stdin, env=env, seconds=seconds)
+
+
+def kill_all() -> None:
+    """Ends every server that is still there (at exit, or when pytest is interrupted)."""
+    for server in list(_alive):
+        server._kill()
+
+
+atexit.register(kill_all)
+
+
+def clean_env(changes: Mapping[str, str]) -> Dict[str, str]:
+    """The environment of a program: the caller's without PORT and the like, then the changes."""
+    env = {k: v for k, v in os.environ.items() if k not in OWN_VARIABLES}
+    env.update(changes)
+    return env
+
+
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def signal_name(number: int) -> str:
+    """SIGSEGV for 11."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def status_text(status: int) -> str:
+    """An exit status in words."""
+    return f"killed by {signal_name(-status)}" if status < 0 else f"exit status {status}"
+
+
+def _listens(port: int) -> bool:
+    """Does anything listen there? Looks without connecting where the system allows it."""
+    try:
+        rows: List[str] = []
+        for table in ("tcp", "tcp6"):
+            if os.path.exists(f"/proc/net/{table}"):
+                with open(f"/proc/net/{table}") as f:
+                    rows += f.readlines()[1:]
+        if rows:
+            return any(r.split()[1].endswith(f":{port:04X}") and r.split()[3] == "0A" for r in rows)
+    except OSError:
+        pass
+    with socket.socket() as s:
+        s.settimeout(1)
+        return s.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _show(words: Sequence[Union[str, bytes]]) -> str:
+    return " ".join(w if isinstance(w, str) else repr(w)[2:-1] for w in words)

@@ -1,0 +1,94 @@
+"""Where things are, how long to wait, and the seed: everything that the environment decides.
+
+SERVER, CLIENT     command lines of programs to test in place of the chapter's own
+WORKBOOK_BUILD     folder with NN/server, NN/client and the lab programs (default build/test)
+WORKBOOK_PREBUILT  1: the programs are there already, make is not called
+WRAPPER            put before every program, e.g. "valgrind -q --error-exitcode=99"
+TEST_TIME_FACTOR   multiplies every time limit (sanitizers, valgrind, a loaded machine)
+TEST_SEED          repeats a random test
+"""
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Callable, List, Optional
+
+__tracebackhide__ = lambda excinfo: excinfo.errisinstance(AssertionError)  # noqa: E731
+
+ROOT = Path(__file__).resolve().parents[2]
+START_DIR = Path.cwd()
+
+_seed: Optional[int] = None
+seed_used = False  # has this test asked for the seed? (conftest resets it before each test)
+
+
+def fail(text: str) -> None:
+    """Ends the test with this text."""
+    raise AssertionError(text)
+
+
+def build_dir() -> Path:
+    """The folder that holds NN/server and the other programs, absolute."""
+    return START_DIR / os.environ.get("WORKBOOK_BUILD", str(ROOT / "build" / "test"))
+
+
+def foreign(name: str) -> List[str]:
+    """The words of $SERVER or $CLIENT for the name "server" or "client"; empty where not set."""
+    if name not in ("server", "client"):
+        return []
+    return shlex.split(os.environ.get(name.upper(), ""))
+
+
+def wrapper() -> List[str]:
+    """The words of $WRAPPER."""
+    return shlex.split(os.environ.get("WRAPPER", ""))
+
+
+def limit(seconds: float) -> float:
+    """A time limit in seconds, multiplied by TEST_TIME_FACTOR."""
+    return seconds * float(os.environ.get("TEST_TIME_FACTOR", "1"))
+
+
+def seed() -> int:
+    """The seed of this run: TEST_SEED, or one chosen once. A failing test that asked prints it."""
+    global _seed, seed_used
+    seed_used = True
+    if _seed is None:
+        _seed = int(os.environ.get("TEST_SEED") or random.SystemRandom().randrange(1, 2**31))
+    return _seed
+
+
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 5.0) -> None:
+    """Asks again and again until condition() is true; fails with `what` after the limit.
+
+    For events that nothing announces (a descriptor count, a file); elsewhere wait for the event.
+    """
+    end = time.monotonic() + limit(seconds)
+    while not condition():
+        if time.monotonic() > end:
+            fail(f"waited {limit(seconds):g} s in vain: {what}")
+        time.sleep(0.002)
+
+
+def python() -> str:
+    """How to call this Python in a line to type."""
+    found = shutil.which("python3")
+    same = found and os.path.realpath(found) == os.path.realpath(sys.executable)
+    return "python3" if same else sys.executable
+
+
+def repeat_line(test: str = "") -> str:
+    """The line to type that runs a test (default: the current one) again, seed and programs included."""
+    test = test or os.environ.get("PYTEST_CURRENT_TEST", "").rsplit(" (", 1)[0]
+    words = []
+    if seed_used:
+        words.append(f"TEST_SEED={seed()}")
+    for name in ("SERVER", "CLIENT", "WORKBOOK_BUILD", "WRAPPER", "TEST_TIME_FACTOR", "HEADERS"):
+        if os.environ.get(name):
+            words.append(f"{name}={shlex.quote(os.environ[name])}")
+    return " ".join(words + [python(), "-m", "pytest", shlex.quote(test)])
