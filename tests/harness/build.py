@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import subprocess
 from typing import Dict, List
 
@@ -47,10 +48,13 @@ def _make(chapter: int) -> str:
 
 
 def program(chapter: int, name: str) -> List[str]:
-    """The command line of "server", "client" or a lab program of the chapter, wrapper included."""
+    """The command line of "server", "client" or a lab program of the chapter, wrapper included.
+
+    In SERVER and CLIENT the word NN stands for the chapter: SERVER=my/NN/server.
+    """
     theirs = settings.foreign(name)
     if theirs:
-        return theirs
+        return [re.sub(r"\bNN\b", f"{chapter:02}", word) for word in theirs]
     ensure_built(chapter)
     path = settings.build_dir() / f"{chapter:02}" / name
     if not os.access(path, os.X_OK):

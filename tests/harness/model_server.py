@@ -1,0 +1,81 @@
+"""A server of chapters 04 to 14 in Python, around the model: an example of "any language", and
+what the harness tests itself with.
+
+    python3 tests/harness/model_server.py 09
+"""
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import sys
+import threading
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from harness import wire  # noqa: E402
+from harness.model import Model  # noqa: E402
+
+
+def serve(sock: socket.socket, chapter: int, model: Model, lock: threading.Lock) -> None:
+    """Answers one connection until it ends or sends something malformed."""
+    data = b""
+    with sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while True:
+            bodies, data = wire.split_frames(data)
+            out = b""
+            try:
+                for body in bodies:
+                    with lock:
+                        out += wire.frame(answer(chapter, model, body))
+            except wire.WireError:
+                sock.sendall(out)
+                return
+            sock.sendall(out)
+            if len(data) >= 4 and struct.unpack_from("<I", data)[0] > wire.max_msg(chapter):
+                return
+            more = sock.recv(1 << 16)
+            if not more:
+                return
+            data += more
+
+
+def answer(chapter: int, model: Model, body: bytes) -> bytes:
+    """The body of the reply to a request body."""
+    if chapter < 7:
+        return b"world" if chapter == 4 else body
+    request = wire.decode_request(body)
+    reply = model.do(*request)
+    plain = wire.nearest(reply, None)
+    if isinstance(plain, wire.Err) and not plain.text:
+        plain = wire.Err(plain.code, "wrong type" if plain.code == 3 else "bad argument")
+    return wire.encode_reply(chapter, plain)
+
+
+def main() -> None:
+    chapter = int(sys.argv[1])
+    listener = socket.create_server(
+        (os.environ.get("BIND", "127.0.0.1"), int(os.environ.get("PORT", "1234")))
+    )
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sig, lambda *_: os._exit(0))
+    print("listening on %s:%d" % listener.getsockname(), file=sys.stderr, flush=True)
+    model, lock = Model(chapter), threading.Lock()
+    while True:
+        sock, _ = listener.accept()
+        threading.Thread(target=_serve, args=(sock, chapter, model, lock), daemon=True).start()
+
+
+def _serve(*args: object) -> None:
+    try:
+        serve(*args)  # type: ignore[arg-type]
+    except OSError:
+        pass  # that connection ended
+
+
+if __name__ == "__main__":
+    main()
