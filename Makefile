@@ -1,0 +1,135 @@
+# The front door. `make help` lists what can be done; what takes more than a line stands in tests/tools/.
+
+define help_text
+A Redis-like server in C, built in stages: chapters $(firstword $(CHAPTERS)) to $(lastword $(CHAPTERS)).
+
+  make              build every chapter               make 07          build chapter 07
+  make demo         watch every chapter at work       make demo-07     watch chapter 07
+  make test         all tests, under two minutes      make test-07     the tests of chapter 07
+  make run-07       run the server of chapter 07 here (another port: make run-07 PORT=2345)
+  make diff-07      what chapter 07 changes           make diff-06-11  between any two
+  make forward-07   carry your change of chapter 07 through the later ones
+  make clean        remove all that make has built
+
+Your own program, in any language, against the tests (SERVER=my/NN/server: one for each chapter):
+  make test-07 SERVER="python3 my/server.py" CLIENT=my/client
+Your own headers in place of those in common/, from chapter 08 on:
+  make test-08 HEADERS=my
+One test, stopping at the first failure (ARGS are pytest's):
+  make test-07 ARGS="-x -k pipelined"
+
+For those who change the workbook:
+  make check        all of the below and the tests, with gcc and with clang
+  make asan         the tests with the address and undefined-behaviour sanitizers
+  make tsan         the tests of the chapters with threads, with the thread sanitizer
+  make valgrind     the lab programs under valgrind
+  make broken       servers that are wrong on purpose: do the tests catch each one?
+  make format       lay out the C sources             make format-check  are they?
+endef
+
+CHAPTERS := $(patsubst chapters/%/server.c,%,$(wildcard chapters/[0-9][0-9]/server.c))
+PLAIN := all help demo test check asan tsan valgrind broken format format-check clean build
+NUMBERED := demo test run diff forward build
+VARIABLES := SERVER CLIENT HEADERS ARGS PORT BIND HOST CC SAN B JOBS PYTHON
+
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+B ?= build/$(if $(HEADERS),headers,test)
+export WORKBOOK_BUILD = $(B)
+
+# A typo, a missing tool: the door says so in one line, and nothing else is done. With -q make adds no line of its own to
+# that; the + runs it all the same.
+goals := $(or $(MAKECMDGOALS),all)
+space := $() $()
+given := $(foreach v,$(subst \$(space),_,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$v)))
+quote = '$(subst ','\'',$1)'
+door := $(foreach v,CHAPTERS PLAIN NUMBERED VARIABLES CC SERVER CLIENT HEADERS PORT,$v=$(call quote,$($v))) \
+    GIVEN=$(call quote,$(given)) sh tests/tools/door.sh $(foreach g,$(goals),$(call quote,$g))
+ifneq ($(shell $(door)),)
+MAKEFLAGS += -q
+$(goals): refuse ;
+refuse: ; +@$(door) >&2; exit 1
+.PHONY: refuse $(goals)
+else
+
+.DEFAULT_GOAL := all
+.PHONY: $(PLAIN) $(CHAPTERS) always
+ifneq ($(filter-out build% $(CHAPTERS),$(goals)),)
+.NOTPARALLEL:
+endif
+submake = env -u MAKEFLAGS $(MAKE) --no-print-directory -O -j$(JOBS)
+python = "$$(sh tests/tools/findpython.sh $1)" tests/tools
+
+help: ; @:$(info $(help_text))
+
+# --- Chapters, next to their sources ---
+
+all:
+	@$(submake) $(CHAPTERS)
+	@echo "Every chapter is built. Next: make demo shows them at work, make help tells what else there is."
+
+$(CHAPTERS):
+	@$(MAKE) -q -C chapters/$@ >/dev/null || { echo "chapters/$@: $(basename $(notdir $(wildcard chapters/$@/*.c)))"; \
+	$(MAKE) --no-print-directory -s -C chapters/$@; }
+
+run-%:
+	@$(submake) $*
+	@chapters/$*/server
+
+# --- All other builds, each in its folder $(B): make build-07 B=build/clang CC=clang ---
+
+programs := $(patsubst chapters/%.c,$(B)/%,$(wildcard chapters/[0-9][0-9]/*.c))
+headers := $(wildcard common/*.h $(addsuffix /*.h,$(HEADERS)))
+optimize := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN) -fno-sanitize-recover=all,-O2)
+compile := $(CC) -std=gnu11 -g $(optimize) -Wall -Wextra -Werror -I$(if $(HEADERS),$(B)/include,common)
+
+build: $(programs) ; @:
+$(foreach c,$(CHAPTERS),$(eval build-$c: $(filter $(B)/$c/%,$(programs)) ; @:))
+
+# A program takes its name when it is complete, so that several makes may build at once.
+$(programs): $(B)/%: chapters/%.c $(headers) $(B)/compile
+	@echo $@
+	@mkdir -p $(@D)
+	@$(compile) $(if $(filter 14/%,$*),-pthread) $< -o $@.$$$$ && mv -f $@.$$$$ $@
+
+# Changes when the way to compile does. A header looks for another beside itself first, so HEADERS come first everywhere
+# only in a folder of links: to those in common/, then over them to HEADERS.
+$(B)/compile: always
+	@mkdir -p $(B)
+	@echo $(call quote,$(compile) $(headers)) | cmp -s - $@ || { rm -rf $(B)/include && mkdir $(B)/include && \
+	for h in $(headers); do ln -sf "$$(realpath $$h)" $(B)/include; done && echo $(call quote,$(compile) $(headers)) >$@; }
+
+# --- Watching, comparing, testing ---
+
+demo: ; @$(submake) -s build && $(call python)/demo.py $(CHAPTERS)
+demo-%: ; @$(submake) -s build-$* && $(call python)/demo.py $*
+
+diff-%: ; @$(call python)/stagediff.py $(subst -, ,$*)
+forward-%: ; @$(call python)/forward.py $*
+
+built = $(if $(and $(SERVER),$(CLIENT)),true,$(submake) $1)
+test: ; @$(call built,build) && $(call python,pytest)/run.py --all $(ARGS)
+test-%: ; @$(call built,build-$*) && $(call python,pytest)/run.py $* $(ARGS)
+broken: ; @$(submake) build && $(call python,pytest)/run.py broken $(ARGS)
+
+asan: export SAN = address,undefined
+tsan: export SAN = thread
+asan tsan: export B = build/$@
+asan tsan: ; @$(submake) build && $(call python,pytest)/run.py $(if $(filter tsan,$@),14,$(CHAPTERS)) $(ARGS)
+
+check: ; @$(call python)/check.py
+
+# --- The sources ---
+
+valgrind: labs = $(filter-out %/server %/client,$(programs))
+valgrind:
+	@$(submake) build
+	@for p in $(labs); do echo "valgrind $$p"; valgrind -q --leak-check=full --error-exitcode=1 $$p || exit 1; done
+
+formatted := $(wildcard common/*.h chapters/*/*.c tests/*/*.c)
+format: ; @clang-format -i $(formatted)
+format-check: ; @clang-format --dry-run -Werror $(formatted)
+
+clean:
+	@rm -rf build $(patsubst %.c,%,$(wildcard chapters/*/*.c))
+	@find tests -name __pycache__ -o -name .pytest_cache | xargs rm -rf
+endif

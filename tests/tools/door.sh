@@ -1,0 +1,136 @@
+#!/bin/sh
+# door.sh goal...: where one of the goals given to make cannot work, prints in one line why not and what to do instead.
+# Prints nothing where all is well. The Makefile calls it before anything else and hands it what it knows:
+#   CHAPTERS   the chapters that are there         PLAIN      goals that are a word
+#   NUMBERED   goals that take a chapter: test-07  VARIABLES  variables that may be given; GIVEN: those that were
+#   CC SERVER CLIENT HEADERS PORT                  as make has them
+
+here=$(dirname "$0")
+
+goal=
+
+refuse() {
+    echo "$*"
+    exit 0
+}
+
+# Prints the one of the words after the first that is nearest to it, if one is near enough for a slip of the fingers:
+# a letter too many, missing, wrong, or two that changed places count 1 each, and 2 are allowed.
+nearest() {
+    awk 'BEGIN {
+        best = 3
+        for (i = 2; i < ARGC; i++) {
+            d = distance(ARGV[1], ARGV[i])
+            if (d < best && 3 * d <= length(ARGV[i]) + 2) { best = d; word = ARGV[i] }
+        }
+        print word
+    }
+    function least(a, b) { return a < b ? a : b }
+    function distance(s, t,    i, j, d, wrong) {
+        for (i = 0; i <= length(s); i++) d[i, 0] = i
+        for (j = 0; j <= length(t); j++) d[0, j] = j
+        for (i = 1; i <= length(s); i++)
+            for (j = 1; j <= length(t); j++) {
+                wrong = substr(s, i, 1) != substr(t, j, 1)
+                d[i, j] = least(d[i - 1, j - 1] + wrong, 1 + least(d[i - 1, j], d[i, j - 1]))
+                if (i > 1 && j > 1 && substr(s, i - 1, 1) == substr(t, j, 1) && substr(s, i, 1) == substr(t, j - 1, 1))
+                    d[i, j] = least(d[i, j], d[i - 2, j - 2] + 1)
+            }
+        return d[length(s), length(t)]
+    }' "$@"
+}
+
+has() { case " $2 " in *" $1 "*) return 0 ;; esac; return 1; }
+
+first=${CHAPTERS%% *}
+last=${CHAPTERS##* }
+
+# chapter NUMBER FRONT BACK: refuses a number that is not a chapter's; FRONT and BACK are what stands around it in the goal.
+chapter() {
+    has "$1" "$CHAPTERS" && return
+    has "0$1" "$CHAPTERS" && refuse "make $goal: chapters have two digits: make ${2}0$1$3"
+    case $1 in
+    1 | 2 | 01 | 02) refuse "make $goal: chapters 01 and 02 are text alone, the programs begin with $first: make $2$first$3" ;;
+    esac
+    refuse "make $goal: there is no chapter $1, they are $first to $last: make $2$last$3"
+}
+
+# Is there such a goal?
+known() {
+    if has "$goal" "$NUMBERED"; then
+        has "$next" "$CHAPTERS" && refuse "make $goal $next: did you mean make $goal-$next?"
+        has "$goal" "$PLAIN" || refuse "make $goal: of which chapter? For example: make $goal-$last"
+    fi
+    has "$goal" "$PLAIN" && return
+    word=${goal%%[0-9]*} number=${goal#"${goal%%[0-9]*}"}
+    case $number in
+    "" | *[!0-9-]* | -* | *- | *-*-*) ;;
+    *-*) [ "$word" = diff- ] && chapter "${number%-*}" diff- "-${number#*-}" && chapter "${number#*-}" "diff-${number%-*}-" && return ;;
+    *)
+        [ -z "$word" ] && chapter "$number" && return
+        has "${word%-}" "$NUMBERED" && [ "$word" != "${word%-}" ] && chapter "$number" "$word" && return
+        near=$(nearest "${word%[-_]}" $NUMBERED)
+        [ -n "$near" ] && refuse "make $goal: there is no such target, did you mean make $near-$number? (make help lists all)" ;;
+    esac
+    near=$(nearest "$goal" $PLAIN $NUMBERED)
+    [ -n "$near" ] && has "$near" "$PLAIN" || near=${near:+$near-$last}
+    refuse "make $goal: there is no such target${near:+, did you mean make $near?} (make help lists all)"
+}
+
+for next in "$@" ""; do
+    [ -n "$goal" ] && known
+    goal=$next
+done
+
+# A misspelt variable would be passed over in silence, and a test would look at another program than was meant.
+for variable in $GIVEN; do
+    has "$variable" "$VARIABLES" && continue
+    near=$(nearest "$variable" $VARIABLES)
+    [ -n "$near" ] && refuse "there is no variable $variable, did you mean $near=?"
+done
+
+# Is what they need there?
+for goal; do
+    case $goal in
+    all | [0-9]* | build* | run-* | asan | tsan | valgrind | broken) needs=cc ;;
+    demo* | test*) needs=cc; [ -n "$SERVER" ] && [ -n "$CLIENT" ] && needs= ;;
+    *) needs= ;;
+    esac
+    if [ -n "$needs" ] && ! command -v ${CC%% *} >/dev/null; then
+        case $CC in cc) compiler=gcc ;; *) compiler=$CC ;; esac
+        case $CC in
+        cc | gcc | clang) refuse "make $goal needs a C compiler: sudo apt-get install $compiler libc6-dev" ;;
+        *) refuse "make $goal: there is no compiler ${CC%% *}; without CC= it is cc" ;;
+        esac
+    fi
+    module=
+    case $goal in
+    test* | asan | tsan | broken) module=pytest ;;
+    demo* | diff-* | forward-* | check) module=sys ;;
+    esac
+    if [ -n "$module" ] && ! found=$(sh "$here/findpython.sh" $module 2>&1); then
+        refuse "make $goal: $found"
+    fi
+    case $goal in
+    valgrind) tool=valgrind ;;
+    format*) tool=clang-format ;;
+    *) tool= ;;
+    esac
+    [ -n "$tool" ] && ! command -v $tool >/dev/null && refuse "make $goal: $tool is missing: sudo apt-get install $tool"
+    case $goal in
+    run-*)
+        hex=$(printf %04X "${PORT:-1234}" 2>/dev/null)
+        if [ "$hex" != 0000 ] && cat /proc/net/tcp /proc/net/tcp6 2>/dev/null |
+            awk -v end=":$hex\$" '$4 == "0A" && $2 ~ end { found = 1 } END { exit !found }'; then
+            refuse "port ${PORT:-1234} is in use: stop the server that has it, or take another: make $goal PORT=2345"
+        fi ;;
+    esac
+done
+
+if [ -n "$HEADERS" ]; then
+    [ -d "$HEADERS" ] || refuse "HEADERS=$HEADERS: there is no such folder"
+    for header in "$HEADERS"/*.h; do
+        [ -e "common/$(basename "$header")" ] && exit 0
+    done
+    refuse "HEADERS=$HEADERS: none of the headers of common/ is in that folder"
+fi
