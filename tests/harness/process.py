@@ -251,7 +251,7 @@ class Server:
         end = time.monotonic() + limit(seconds)
         while len(self.log) < count and not self._ended and time.monotonic() < end:
             with self._news:
-                self._news.wait(0.05)
+                self._news.wait(0.02)
         return self.log
 
     def alive(self) -> bool:

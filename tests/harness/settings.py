@@ -82,13 +82,16 @@ def python() -> str:
     return "python3" if same else sys.executable
 
 
-def repeat_line(test: str = "") -> str:
-    """The line to type that runs a test (default: the current one) again, seed and programs included."""
-    test = test or os.environ.get("PYTEST_CURRENT_TEST", "").rsplit(" (", 1)[0]
-    words = []
-    if seed_used:
-        words.append(f"TEST_SEED={seed()}")
+def again(*words: str, seed_too: bool = False) -> str:
+    """A line to type: this Python with these words, under the variables that matter now."""
+    variables = [f"TEST_SEED={seed()}"] if seed_too else []
     for name in ("SERVER", "CLIENT", "WORKBOOK_BUILD", "WRAPPER", "TEST_TIME_FACTOR", "HEADERS"):
         if os.environ.get(name):
-            words.append(f"{name}={shlex.quote(os.environ[name])}")
-    return " ".join(words + [python(), "-m", "pytest", shlex.quote(test)])
+            variables.append(f"{name}={shlex.quote(os.environ[name])}")
+    return " ".join([*variables, python(), *map(shlex.quote, words)])
+
+
+def repeat_line(test: str = "") -> str:
+    """The line to type that runs a test (default: the current one) again, with its seed."""
+    test = test or os.environ.get("PYTEST_CURRENT_TEST", "").rsplit(" (", 1)[0]
+    return again("-m", "pytest", test, seed_too=seed_used)

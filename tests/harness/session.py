@@ -1,0 +1,364 @@
+"""Sessions: transcripts of two terminals, parsed and played. tests/README.md has the grammar."""
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shlex
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Callable, List, Optional, Sequence, Tuple
+
+from . import build, settings
+from .process import LISTENING, Server, clean_env, free_port
+from .settings import ROOT, fail, limit
+
+__tracebackhide__ = settings.__tracebackhide__
+
+SHOWN_PORT = "1234"  # what every port of a session's server is called in a transcript
+HERE_DOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
+EXIT = re.compile(r"^\[exit (\d+)\]$")
+QUIET = 0.05  # seconds without another line after which a server is taken to have said all
+Listener = Callable[[str, str], None]  # kind ("command", "output", "server"), text
+
+
+@dataclass
+class Step:
+    """One thing typed, and what must follow it.
+
+    kind is "run" (`$ `), "start" (`server$ `), "lines" (`server| `) or "interrupt" (`server^C`).
+    """
+
+    kind: str
+    line: int  # in the file, from 1
+    command: str = ""
+    output: List[str] = field(default_factory=list)
+    status: int = 0
+
+
+@dataclass
+class Session:
+    """A file's steps. title is the text of its first comment."""
+
+    path: str
+    chapter: int
+    steps: List[Step]
+    title: str = ""
+
+
+class SessionError(ValueError):
+    """A file that is not written as a session is."""
+
+
+# ---- parsing ----------------------------------------------------------------------------------
+
+
+def parse(text: str, first_line: int = 1) -> List[Step]:
+    """The steps of a transcript. SessionError names the line that is none."""
+    steps: List[Step] = []
+    here: Optional[str] = None  # the word that ends a here-document
+    waits_for_exit: Optional[Step] = None  # after server^C
+    for number, line in enumerate(text.split("\n"), first_line):
+        step = steps[-1] if steps else None
+        if here is not None and step:
+            step.command += "\n" + line
+            here = None if line.strip() == here else here
+        elif line.startswith("$ "):
+            steps.append(Step("run", number, line[2:]))
+            found = HERE_DOC.search(line)
+            here = found.group(2) if found else None
+        elif line.startswith("server$ "):
+            steps.append(Step("start", number, line[8:].strip()))
+        elif line.rstrip() == "server^C":
+            steps.append(Step("interrupt", number))
+            waits_for_exit = steps[-1]
+            continue
+        elif re.match(r"server\|( |$)", line):
+            if not step or step.kind != "lines":
+                steps.append(Step("lines", number))
+            steps[-1].output.append(line[8:])
+            continue
+        elif line.startswith("# ") or line == "#":
+            continue
+        elif EXIT.match(line) and (waits_for_exit or step):
+            target = waits_for_exit or step
+            assert target and EXIT.match(line)
+            target.status = int(line[6:-1])
+        elif step and step.kind == "run":
+            step.output.append(line)
+        elif line.strip():
+            raise SessionError(f"line {number}: this is no command and no output of one: {line}")
+        if line.strip():
+            waits_for_exit = None
+    if here is not None:
+        raise SessionError(f"line {steps[-1].line}: the here-document does not end with {here}")
+    for step in steps:
+        if step.kind == "run":
+            _strip_blank(step.output)
+    return steps
+
+
+def console_blocks(markdown: str) -> List[Tuple[int, str]]:
+    """The ```console blocks: the line number of each one's first line, and its text."""
+    blocks: List[Tuple[int, str]] = []
+    lines: List[str] = []
+    start, fence, indent = 0, "", 0
+    for number, line in enumerate(markdown.split("\n"), 1):
+        opening = re.match(r"^( *)(`{3,}|~{3,})\s*(\S*)", line)
+        if not fence and opening:
+            indent, fence = len(opening.group(1)), opening.group(2)
+            start, lines = (number + 1 if opening.group(3) == "console" else 0), []
+        elif fence and re.match(r"^ *" + fence[0] + "{%d,}\\s*$" % len(fence), line):
+            if start:
+                blocks.append((start, "\n".join(lines)))
+            fence = ""
+        elif fence:
+            lines.append(line[indent:] if not line[:indent].strip() else line)
+    return blocks
+
+
+def load(path: str, chapter: Optional[int] = None) -> Session:
+    """Reads a .session file, or all console blocks of a Markdown file as one session.
+
+    The chapter is that of the name (NN-slug.session, book/NN-slug.md) or of the folder
+    (chapters/NN/README.md), unless given.
+    """
+    text = Path(path).read_text(encoding="utf-8")
+    if chapter is None:
+        found = re.match(r"(\d\d)\D", Path(path).name) or re.match(r"(\d\d)$", Path(path).resolve().parent.name)
+        if not found:
+            raise SessionError(f"{path}: neither the name nor the folder tells the chapter")
+        chapter = int(found.group(1))
+    try:
+        if str(path).endswith(".md"):
+            steps = [step for line, block in console_blocks(text) for step in parse(block, line)]
+            return Session(str(path), chapter, steps)
+        first = re.match(r"# (.*)", text)
+        return Session(str(path), chapter, parse(text), first.group(1) if first else "")
+    except SessionError as e:
+        raise SessionError(f"{path}: {e}") from None
+
+
+# ---- playing ----------------------------------------------------------------------------------
+
+
+def check_session(path: str, chapter: Optional[int] = None) -> None:
+    """Plays a file; fails with every difference."""
+    try:
+        session = load(path, chapter)
+    except SessionError as e:
+        fail(str(e))
+        return
+    differences = play(session)
+    if differences:
+        fail("\n\n".join([f"{_short(path)} differs in {len(differences)} places"] + differences))
+
+
+def play(session: Session, listener: Optional[Listener] = None) -> List[str]:
+    """Plays a session; returns the differences, each with file, line, command and a unified diff.
+
+    The listener hears what is typed and printed as it happens.
+    """
+    with tempfile.TemporaryDirectory(prefix="session-") as folder:
+        return _Player(session, folder, listener or (lambda kind, text: None)).play()
+
+
+class _Player:
+    """The two terminals of one session."""
+
+    def __init__(self, session: Session, folder: str, listener: Listener) -> None:
+        self.session, self.folder, self.listener = session, folder, listener
+        self.differences: List[str] = []
+        self.server: Optional[Server] = None
+        self.port = free_port()  # before the first server: nobody listens there
+        self.listed = Step("lines", 0)  # what the session has listed of this server's lines so far
+        self.heard = 0  # server lines that the listener has heard
+        self.differs = False  # one difference a server is enough: the rest follows from it
+
+    def play(self) -> List[str]:
+        step = Step("start", 1, "./server")
+        try:
+            self._furnish()
+            if not any(step.kind == "start" for step in self.session.steps):
+                self._new_server(step)
+            for step in self.session.steps:
+                getattr(self, "_" + step.kind)(step)
+            self._end_server()
+        except AssertionError as e:
+            self._differ(step, str(e))
+        finally:
+            if self.server:
+                self.server.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)  # only end it
+        return self.differences
+
+    def _furnish(self) -> None:
+        """Puts the chapter's programs into the folder, so that ./server and the like are there."""
+        chapter = self.session.chapter
+        typed = [name for step in self.session.steps for name in re.findall(r"\./(\w+)", step.command)]
+        for name in sorted({"server", *typed}):
+            if name not in ("server", "client") and not (ROOT / f"chapters/{chapter:02}/{name}.c").exists():
+                continue  # the shell will say that there is no such program
+            words = build.program(chapter, name)
+            path = Path(self.folder) / name
+            if len(words) == 1 and not settings.foreign(name):
+                path.symlink_to(words[0])
+            else:
+                folder = shlex.quote(str(settings.START_DIR))
+                path.write_text(f'#!/bin/sh\ncd {folder} && exec {shlex.join(words)} "$@"\n')
+                path.chmod(0o755)
+
+    # ---- steps ----
+
+    def _start(self, step: Step) -> None:
+        self._end_server()
+        self.listener("command", f"server$ {step.command}")
+        self._new_server(step)
+
+    def _new_server(self, step: Step) -> None:
+        words, env = shlex.split(step.command), {}
+        while words and re.match(r"\w+=", words[0]):
+            name, _, value = words.pop(0).partition("=")
+            env[name] = value
+        port = env.pop("PORT", SHOWN_PORT)
+        server = Server(
+            self.session.chapter, env=env, command=words, cwd=self.folder,
+            port=None if port == SHOWN_PORT else int(port),
+        )  # fmt: skip
+        server.__enter__()
+        self.server, self.port = server, server.port
+        self.listed, self.heard, self.differs = Step("lines", step.line), 0, False
+
+    def _run(self, step: Step) -> None:
+        self._hear_server()
+        self.listener("command", f"$ {step.command}")
+        real = rf"\g<1>{self.port}"
+        typed = re.sub(r"(PORT=|localhost[: ]|127\.0\.0\.1[: ])1234\b", real, step.command)
+        process = subprocess.Popen(
+            ["sh", "-c", typed], cwd=self.folder, env=clean_env({"PORT": str(self.port)}),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+        late = False
+        try:
+            raw, _ = process.communicate(timeout=limit(15))
+        except subprocess.TimeoutExpired:
+            late = True
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+        if late:
+            raw, _ = process.communicate()
+        lines = self._normal(raw.decode(errors="backslashreplace"))
+        if late:
+            lines.append(f"(ended after {limit(15):g} s)")
+        self._compare(step, lines, process.returncode)
+
+    def _lines(self, step: Step) -> None:
+        if self.server is None:
+            fail("no server is running here")
+            return
+        self.listed.line = step.line
+        self.listed.output += step.output
+        count = len(self.listed.output)
+        self._server_lines(count)
+        self._hear_server(count)
+        self._compare_server(count)
+
+    def _interrupt(self, step: Step) -> None:
+        self._hear_server()
+        self.listener("command", "server^C")
+        if self.server is None:
+            fail("no server is running here")
+            return
+        self._compare(step, [], self.server.stop(signal.SIGINT))
+
+    def _end_server(self) -> None:
+        """Ends the server of before, after a last look at what it printed."""
+        if self.server is None:
+            return
+        if self.listed.output:
+            if self.server.alive():
+                self.server.wait_log(len(self.server.log) + 1, seconds=QUIET)
+            self._compare_server(None)
+        self._hear_server()
+        server, self.server = self.server, None
+        server.__exit__(None, None, None)
+
+    # ---- comparing ----
+
+    def _compare(self, step: Step, lines: List[str], status: int) -> None:
+        """Compares a command's output and exit status with the session."""
+        status = status if status >= 0 else 128 - status
+        got = lines + [f"[exit {status}]"] * (status != 0)
+        for line in got:
+            self.listener("output", line)
+        expected = step.output if step.kind == "run" else []
+        self._compare_lines(step, expected + [f"[exit {step.status}]"] * (step.status != 0), got)
+
+    def _compare_server(self, count: Optional[int]) -> None:
+        """Compares the first `count` lines that the server printed, or all, with those listed."""
+        if not self.differs:
+            got = self._server_lines(0)[:count]
+            self.differs = not self._compare_lines(self.listed, self.listed.output, got)
+
+    def _compare_lines(self, step: Step, expected: List[str], got: List[str]) -> bool:
+        """Notes a difference; returns True where there is none."""
+        if got == expected:
+            return True
+        diff = difflib.unified_diff(expected, got, "the session", "what came", lineterm="")
+        self._differ(step, "\n".join(diff))
+        return False
+
+    def _differ(self, step: Step, text: str) -> None:
+        typed = {"run": "$ ", "start": "server$ ", "interrupt": "server^C", "lines": "server|"}[step.kind]
+        typed += step.command.split("\n")[0]
+        path = _short(self.session.path)
+        again = settings.again("tests/tools/play.py", "--show", path)
+        self.differences.append(f"{path}:{step.line}: {typed}\n{text}\nto see it again: {again}")
+
+    # ---- the server's terminal ----
+
+    def _server_lines(self, count: int) -> List[str]:
+        """What the server printed, as the session shows it, once there are `count` lines."""
+        assert self.server
+        with_listening = any(LISTENING.match(line) for line in self.listed.output)
+        lines = self.server.wait_log(count - with_listening)
+        if with_listening:
+            lines = self.server.lines
+        return self._normal("".join(line + "\n" for line in lines))
+
+    def _hear_server(self, count: Optional[int] = None) -> None:
+        """Tells the listener the server's lines that it has not heard yet."""
+        if self.server:
+            lines = self._server_lines(0)[self.heard : count]
+            self.heard += len(lines)
+            for line in lines:
+                self.listener("server", line)
+
+    def _normal(self, text: str) -> List[str]:
+        """The lines of a text, the real port shown as 1234, without blank lines around."""
+        names = r"((?:127\.0\.0\.1|0\.0\.0\.0|localhost|\[::1?\]):|PORT=|port )"
+        text = re.sub(rf"{names}{self.port}\b", rf"\g<1>{SHOWN_PORT}", text)
+        lines = text.split("\n")
+        if lines[-1]:
+            lines.append("(no newline at the end)")
+        else:
+            lines.pop()
+        _strip_blank(lines)
+        return lines
+
+
+def _strip_blank(lines: List[str]) -> None:
+    """Takes the blank lines off the end."""
+    while lines and not lines[-1].strip():
+        lines.pop()
+
+
+def _short(path: str) -> str:
+    """The path as seen from the project's root where it lies inside."""
+    full = Path(path).resolve()
+    return str(full.relative_to(ROOT)) if ROOT in full.parents else str(path)
