@@ -1,0 +1,531 @@
+// server.c, chapter 09: data serialization
+//
+// Replies say of themselves what they are: nil, an error, a string, an integer, an array. They may
+// be large now, so the buffers of a connection grow, and a whole pipelined batch is read with one
+// call and answered with another.
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base.h"
+#include "buf.h"
+#include "fd.h"
+#include "hash.h"
+#include "hashtable.h"
+#include "intrusive.h"
+#include "mem.h"
+#include "net.h"
+#include "request.h"
+#include "serial.h"
+#include "wire.h"
+
+enum {
+    k_max_msg = 32 << 20,
+    k_read_size = 16 << 10,   // free bytes that a read finds at least
+    k_max_pending = 64 << 10, // bytes of replies beyond which no further request is answered
+    k_max_kept = 64 << 10,    // a larger buffer is given back once it is empty
+    k_accept_retry_ms = 100,
+};
+
+enum conn_state {
+    STATE_REQ, // waits for requests: reading
+    STATE_RES, // waits for the client to take a reply: writing
+    STATE_END, // to be closed
+};
+
+// One key and its value, in one allocation: data holds the bytes of the key, node.key_len of them,
+// then those of the value.
+struct entry {
+    struct hnode node;
+    uint32_t val_len;
+    uint8_t data[];
+};
+
+// What an entry is looked up by.
+struct lookup_key {
+    struct hnode node;
+    const uint8_t *key;
+};
+
+// One connection.
+struct conn {
+    int fd;
+    enum conn_state state;
+    bool eof;        // no more will be read
+    struct buf rbuf; // received, not answered yet
+    struct buf wbuf; // answered, not sent yet
+};
+
+static struct {
+    // Both are indexed by descriptor; the kernel hands out the lowest that is free, so they stay
+    // short. poll() passes over slots whose fd is -1.
+    struct conn **fd2conn;
+    struct pollfd *poll_set;
+    size_t cap;  // slots there are
+    size_t nfds; // slots up to the last one in use
+    int listen_fd;
+    int stop_pipe[2];
+    struct hash_key hash_key;
+    struct hmap db;
+} g_data;
+
+// ---- the key space ----
+
+static struct lookup_key lookup_key(const struct slice *key) {
+    uint32_t hcode = str_hash(&g_data.hash_key, key->data, key->len);
+    return (struct lookup_key){
+        .node = {.hcode = hcode, .key_len = (uint32_t)key->len},
+        .key = key->data,
+    };
+}
+
+// An hnode_eq: compares the bytes of an entry's key with those of a lookup_key.
+static bool entry_eq(const struct hnode *node, const struct hnode *key) {
+    const struct entry *ent = container_of(node, struct entry, node);
+    const struct lookup_key *lookup = container_of(key, struct lookup_key, node);
+    return memcmp(ent->data, lookup->key, node->key_len) == 0;
+}
+
+// Returns the entry with the key, NULL where there is none.
+static struct entry *entry_lookup(const struct slice *key) {
+    struct lookup_key lookup = lookup_key(key);
+    struct hnode **from = hm_lookup(&g_data.db, &lookup.node, entry_eq);
+    return from ? container_of(*from, struct entry, node) : NULL;
+}
+
+// Returns the value, borrowed from the entry.
+static struct slice entry_val(const struct entry *ent) {
+    return (struct slice){ent->data + ent->node.key_len, ent->val_len};
+}
+
+// Adds a key that is not there yet.
+static void entry_add(const struct hnode *node, const struct slice *key, const struct slice *val) {
+    struct entry *ent = mem_alloc(sizeof(*ent) + key->len + val->len);
+    ent->node = *node;
+    ent->val_len = (uint32_t)val->len;
+    memcpy(ent->data, key->data, key->len);
+    memcpy(ent->data + key->len, val->data, val->len);
+    hm_insert(&g_data.db, &ent->node);
+}
+
+// Gives the key the value, whether or not it had one.
+static void entry_set(const struct slice *key, const struct slice *val) {
+    struct lookup_key lookup = lookup_key(key);
+    struct hnode **from = hm_lookup(&g_data.db, &lookup.node, entry_eq);
+    if (!from) {
+        entry_add(&lookup.node, key, val);
+        return;
+    }
+    struct entry *ent = container_of(*from, struct entry, node);
+    if (ent->val_len != val->len) {
+        // The entry may move, so the pointer that owns it has to follow.
+        ent = mem_realloc(ent, sizeof(*ent) + key->len + val->len);
+        ent->val_len = (uint32_t)val->len;
+        *from = &ent->node;
+    }
+    memcpy(ent->data + key->len, val->data, val->len);
+}
+
+// Frees the entry.
+static void entry_del(struct entry *ent) {
+    free(ent);
+}
+
+// Removes the key. Returns whether it was there.
+static bool entry_remove(const struct slice *key) {
+    struct lookup_key lookup = lookup_key(key);
+    struct hnode *node = hm_pop(&g_data.db, &lookup.node, entry_eq);
+    if (!node) {
+        return false;
+    }
+    entry_del(container_of(node, struct entry, node));
+    return true;
+}
+
+static bool entry_clear_one(struct hnode *node, void *arg) {
+    (void)arg;
+    entry_del(container_of(node, struct entry, node));
+    return true;
+}
+
+// Removes all keys.
+static void entry_clear(void) {
+    hm_scan(&g_data.db, entry_clear_one, NULL);
+    hm_destroy(&g_data.db);
+}
+
+// ---- commands: args[0] is the name ----
+
+static void do_get(const struct slice *args, struct buf *out) {
+    const struct entry *ent = entry_lookup(&args[1]);
+    if (!ent) {
+        out_nil(out);
+        return;
+    }
+    struct slice val = entry_val(ent);
+    out_str(out, val.data, val.len);
+}
+
+static void do_set(const struct slice *args, struct buf *out) {
+    entry_set(&args[1], &args[2]);
+    out_nil(out);
+}
+
+static void do_del(const struct slice *args, struct buf *out) {
+    out_int(out, entry_remove(&args[1]));
+}
+
+// What a scan for `keys` carries along.
+struct keys_scan {
+    struct buf *out;
+    size_t max_size; // of out; beyond it the reply is too big anyway
+    uint32_t n;
+};
+
+static bool do_keys_one(struct hnode *node, void *arg) {
+    struct keys_scan *scan = arg;
+    out_str(scan->out, container_of(node, struct entry, node)->data, node->key_len);
+    scan->n++;
+    return buf_size(scan->out) <= scan->max_size;
+}
+
+static void do_keys(const struct slice *args, struct buf *out) {
+    (void)args;
+    struct keys_scan scan = {.out = out, .max_size = buf_size(out) + k_max_msg};
+    size_t arr = out_arr(out, 0);
+    hm_scan(&g_data.db, do_keys_one, &scan);
+    out_arr_mend(out, arr, scan.n);
+}
+
+static const struct command {
+    const char *name; // in small letters
+    int nargs;        // with the name itself
+    void (*f)(const struct slice *args, struct buf *out);
+} k_commands[] = {
+    {"get", 2, do_get},
+    {"set", 3, do_set},
+    {"del", 2, do_del},
+    {"keys", 1, do_keys},
+};
+
+// Tells whether `arg` is `name`, in letters of any case. Compares the whole of both, so a NUL byte
+// in arg is a byte like others.
+static bool is_command(const struct slice *arg, const char *name) {
+    size_t i = 0;
+    while (i < arg->len && name[i] && (arg->data[i] | 0x20) == name[i]) {
+        i++;
+    }
+    return i == arg->len && !name[i];
+}
+
+// Finds the command and has it reply.
+static void do_request(const struct slice *args, int nargs, struct buf *out) {
+    for (size_t i = 0; i < sizeof(k_commands) / sizeof(k_commands[0]); i++) {
+        const struct command *command = &k_commands[i];
+        if (is_command(&args[0], command->name)) {
+            if (nargs == command->nargs) {
+                command->f(args, out);
+            } else {
+                out_err(out, ERR_ARG, "wrong number of arguments");
+            }
+            return;
+        }
+    }
+    out_err(out, ERR_UNKNOWN, "Unknown cmd");
+}
+
+// ---- the poll set ----
+
+// Has poll() watch `fd` for `events`.
+static void watch(int fd, short events) {
+    size_t slot = (size_t)fd;
+    if (slot >= g_data.cap) {
+        size_t cap = slot * 2 + 16;
+        g_data.fd2conn = mem_realloc(g_data.fd2conn, cap * sizeof(g_data.fd2conn[0]));
+        g_data.poll_set = mem_realloc(g_data.poll_set, cap * sizeof(g_data.poll_set[0]));
+        for (size_t i = g_data.cap; i < cap; i++) {
+            g_data.fd2conn[i] = NULL;
+            g_data.poll_set[i] = (struct pollfd){.fd = -1};
+        }
+        g_data.cap = cap;
+    }
+    g_data.poll_set[slot] = (struct pollfd){.fd = fd, .events = events};
+    if (slot >= g_data.nfds) {
+        g_data.nfds = slot + 1;
+    }
+}
+
+// Has poll() watch `fd` no longer.
+static void unwatch(int fd) {
+    g_data.poll_set[fd] = (struct pollfd){.fd = -1};
+    while (g_data.nfds > 0 && g_data.poll_set[g_data.nfds - 1].fd < 0) {
+        g_data.nfds--;
+    }
+}
+
+// ---- requests ----
+
+// reply = u32 len, len bytes: a value as serial.h has it      len <= k_max_msg
+//
+// Appends the reply to one request. Its length is known only afterwards; where it is above the
+// limit, the reply is taken back and an error takes its place.
+static void reply_request(const struct slice *args, int nargs, struct buf *out) {
+    size_t start = buf_size(out);
+    buf_reserve(out, 4);
+    buf_commit(out, 4);
+    do_request(args, nargs, out);
+    if (buf_size(out) - start - 4 > k_max_msg) {
+        buf_truncate(out, start + 4);
+        out_err(out, ERR_2BIG, "the reply is too big");
+    }
+    store_u32(buf_data(out) + start, (uint32_t)(buf_size(out) - start - 4));
+}
+
+// Nothing after a bad message can be understood: as if the input had ended before it.
+static void reject_input(struct conn *conn, const char *why) {
+    msg("%s", why);
+    buf_truncate(&conn->rbuf, 0);
+    conn->eof = true;
+}
+
+// message = u32 len, len bytes: a request as request.h has it      len <= k_max_msg
+//
+// Answers the first message in rbuf, if it is whole. Returns whether there is a reply to send.
+static bool try_one_request(struct conn *conn) {
+    size_t size = buf_size(&conn->rbuf);
+    if (size < 4) {
+        return false;
+    }
+    const uint8_t *data = buf_data(&conn->rbuf);
+    uint32_t len = load_u32(data);
+    if (len > k_max_msg) {
+        reject_input(conn, "too long");
+        return false;
+    }
+    if (size < 4 + (size_t)len) {
+        return false;
+    }
+
+    struct slice args[k_max_args];
+    int nargs = parse_req(data + 4, len, args);
+    if (nargs < 0) {
+        reject_input(conn, "bad req");
+        return false;
+    }
+    reply_request(args, nargs, &conn->wbuf);
+    buf_consume(&conn->rbuf, 4 + (size_t)len);
+    return true;
+}
+
+// ---- connections ----
+
+// Reads once. Returns whether anything came: bytes, or the end of the input.
+static bool try_fill_buffer(struct conn *conn) {
+    uint8_t *end = buf_reserve(&conn->rbuf, k_read_size);
+    ssize_t n = read(conn->fd, end, conn->rbuf.cap - conn->rbuf.tail);
+    if (n < 0) {
+        if (errno != EAGAIN && errno != EINTR) {
+            conn->state = STATE_END;
+        }
+        return false;
+    }
+    if (n == 0) {
+        conn->eof = true;
+    }
+    buf_commit(&conn->rbuf, (size_t)n);
+    return true;
+}
+
+// Writes once, if there is anything to write. Returns whether all replies are through, so that the
+// next requests can have their turn.
+static bool try_flush_buffer(struct conn *conn) {
+    size_t size = buf_size(&conn->wbuf);
+    if (size > 0) {
+        ssize_t n = write(conn->fd, buf_data(&conn->wbuf), size);
+        if (n < 0 && errno != EAGAIN && errno != EINTR) {
+            conn->state = STATE_END;
+            return false;
+        }
+        if (n > 0) {
+            buf_consume(&conn->wbuf, (size_t)n);
+        }
+    }
+    bool all = buf_size(&conn->wbuf) == 0;
+    conn->state = all ? STATE_REQ : STATE_RES;
+    return all;
+}
+
+// Answers the requests that wait in rbuf, as many as possible with one write, until none is whole
+// or the client does not take the replies.
+static void state_req(struct conn *conn) {
+    bool more = true;
+    while (more) {
+        while (more && buf_size(&conn->wbuf) < k_max_pending) {
+            more = try_one_request(conn);
+        }
+        if (!try_flush_buffer(conn)) {
+            return;
+        }
+    }
+    if (conn->eof) {
+        conn->state = STATE_END;
+    }
+}
+
+// Goes on with a reply. Once it is through, requests that came behind it must not wait for more.
+static void state_res(struct conn *conn) {
+    if (try_flush_buffer(conn)) {
+        state_req(conn);
+    }
+}
+
+// Closes the connection and frees it. Input that nobody has read would turn the close into a reset,
+// which can overtake the last replies, so what has come is read first.
+static void conn_done(struct conn *conn) {
+    uint8_t unread[4096];
+    for (int i = 0; i < 16 && read(conn->fd, unread, sizeof(unread)) > 0; i++) {
+    }
+    unwatch(conn->fd);
+    g_data.fd2conn[conn->fd] = NULL;
+    close(conn->fd);
+    buf_dispose(&conn->rbuf);
+    buf_dispose(&conn->wbuf);
+    free(conn);
+    g_data.poll_set[g_data.listen_fd].events = POLLIN; // a descriptor is free again
+}
+
+// Gives the memory of a buffer back that is empty and was large.
+static void give_back(struct buf *buf) {
+    if (buf_size(buf) == 0 && buf->cap > k_max_kept) {
+        buf_dispose(buf);
+    }
+}
+
+// Does what a ready connection is waiting for.
+static void connection_io(struct conn *conn) {
+    if (conn->state == STATE_RES) {
+        state_res(conn);
+    } else if (try_fill_buffer(conn)) {
+        state_req(conn);
+    }
+    if (conn->state == STATE_END) {
+        conn_done(conn);
+    } else {
+        give_back(&conn->rbuf);
+        give_back(&conn->wbuf);
+        g_data.poll_set[conn->fd].events = conn->state == STATE_REQ ? POLLIN : POLLOUT;
+    }
+}
+
+// Accepts one connection. Returns whether more may be waiting.
+static bool accept_new_conn(void) {
+    int connfd = accept(g_data.listen_fd, NULL, NULL);
+    if (connfd < 0) {
+        if (errno == EINTR || errno == ECONNABORTED) {
+            return true;
+        }
+        if (errno != EAGAIN) {
+            // Out of descriptors, most likely. The client stays in the queue, and poll() would
+            // report it again and again: look away until something is closed, or a while passed.
+            g_data.poll_set[g_data.listen_fd].events = 0;
+        }
+        return false;
+    }
+    // A reply is a small write. Without this, the kernel holds it back while the one before is not
+    // acknowledged, and the client delays that acknowledgement by 40 ms.
+    int one = 1;
+    setsockopt(connfd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    if (fd_set_nb(connfd) < 0) {
+        close(connfd);
+        return true;
+    }
+    watch(connfd, POLLIN);
+    struct conn *conn = mem_alloc(sizeof(*conn));
+    *conn = (struct conn){.fd = connfd, .state = STATE_REQ};
+    g_data.fd2conn[connfd] = conn;
+    return true;
+}
+
+// ---- main: the event loop ----
+
+// A flag alone would be a race: the signal may come after we looked at it and before poll() waits.
+// A byte in a pipe waits for us.
+static void on_stop_signal(int sig) {
+    (void)sig;
+    int err = errno;
+    if (write(g_data.stop_pipe[1], "", 1) < 0) {
+        // The pipe is full: poll() will report it all the same.
+    }
+    errno = err;
+}
+
+// Has SIGINT and SIGTERM arrive as something to read, and SIGPIPE not at all.
+static void catch_signals(void) {
+    if (pipe(g_data.stop_pipe) < 0 || fd_set_nb(g_data.stop_pipe[1]) < 0) {
+        die("pipe");
+    }
+    struct sigaction action = {.sa_handler = on_stop_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, NULL);
+}
+
+// One turn: waits until something is ready, then serves it. Returns whether there is another turn.
+static bool one_turn(void) {
+    bool accepting = g_data.poll_set[g_data.listen_fd].events != 0;
+    int ready = poll(g_data.poll_set, g_data.nfds, accepting ? -1 : k_accept_retry_ms);
+    if (ready < 0 && errno != EINTR) {
+        die("poll");
+    }
+    if (ready == 0) {
+        g_data.poll_set[g_data.listen_fd].events = POLLIN;
+    }
+    for (size_t fd = 0; ready > 0 && fd < g_data.nfds; fd++) {
+        if (!g_data.poll_set[fd].revents) {
+            continue;
+        }
+        ready--;
+        if ((int)fd == g_data.stop_pipe[0]) {
+            return false;
+        }
+        if ((int)fd == g_data.listen_fd) {
+            while (accept_new_conn()) {
+            }
+        } else {
+            connection_io(g_data.fd2conn[fd]);
+        }
+    }
+    return true;
+}
+
+int main(void) {
+    g_data.hash_key = hash_key_init();
+    catch_signals();
+    g_data.listen_fd = tcp_listen(env_ip("BIND"), env_port());
+    if (fd_set_nb(g_data.listen_fd) < 0) {
+        die("fcntl");
+    }
+    watch(g_data.stop_pipe[0], POLLIN);
+    watch(g_data.listen_fd, POLLIN);
+    while (one_turn()) {
+    }
+
+    for (size_t fd = 0; fd < g_data.cap; fd++) {
+        if (g_data.fd2conn[fd]) {
+            conn_done(g_data.fd2conn[fd]);
+        }
+    }
+    close(g_data.listen_fd);
+    close(g_data.stop_pipe[0]);
+    close(g_data.stop_pipe[1]);
+    free(g_data.fd2conn);
+    free(g_data.poll_set);
+    entry_clear();
+}

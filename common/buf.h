@@ -1,0 +1,112 @@
+// buf.h: built in chapter 09
+//
+// A byte buffer that grows at its end and is used up from its front.
+//
+//   data                                        data + cap
+//   | used up |  size bytes  |      free        |
+//             ^ head         ^ tail
+//
+// Using up moves head and no bytes. The bytes move when room is needed at the end, and then either
+// to the front or to a larger allocation.
+//
+// Invariants: head <= tail <= cap; head == tail only where both are 0; data is NULL where cap is 0.
+// A zeroed buf is empty and owns nothing. Pointers into it last until it grows or is disposed of.
+#pragma once
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem.h"
+
+enum {
+    k_min_buf = 512,
+};
+
+struct buf {
+    uint8_t *data;
+    size_t cap;
+    size_t head;
+    size_t tail;
+};
+
+// Returns the number of bytes in the buffer.
+static inline size_t buf_size(const struct buf *buf) {
+    return buf->tail - buf->head;
+}
+
+// Returns the first byte; buf_size() of them are there. Borrowed from the buffer.
+static inline uint8_t *buf_data(const struct buf *buf) {
+    return buf->data + buf->head;
+}
+
+// Makes room at the end, the slow way. See buf_reserve().
+static inline void buf_make_room(struct buf *buf, size_t n) {
+    size_t size = buf_size(buf);
+    if (buf->cap - size >= n) {
+        memmove(buf->data, buf_data(buf), size);
+    } else {
+        size_t cap = buf->cap < k_min_buf ? k_min_buf : buf->cap * 2;
+        if (cap - size < n) {
+            cap = size + n;
+        }
+        uint8_t *data = mem_alloc(cap);
+        if (size > 0) {
+            memcpy(data, buf_data(buf), size);
+        }
+        free(buf->data);
+        buf->data = data;
+        buf->cap = cap;
+    }
+    buf->head = 0;
+    buf->tail = size;
+}
+
+// Makes room for at least `n` bytes at the end and returns where they go; buf_commit() adds them.
+// Cost: amortised O(n).
+static inline uint8_t *buf_reserve(struct buf *buf, size_t n) {
+    if (buf->cap - buf->tail < n) {
+        buf_make_room(buf, n);
+    }
+    return buf->data + buf->tail;
+}
+
+// Adds the `n` bytes that were written where buf_reserve() said.
+static inline void buf_commit(struct buf *buf, size_t n) {
+    assert(n <= buf->cap - buf->tail);
+    buf->tail += n;
+}
+
+// Adds a copy of `n` bytes. Cost: amortised O(n).
+static inline void buf_append(struct buf *buf, const void *data, size_t n) {
+    if (n > 0) {
+        memcpy(buf_reserve(buf, n), data, n);
+        buf_commit(buf, n);
+    }
+}
+
+// Uses up the first `n` bytes. Cost: O(1).
+static inline void buf_consume(struct buf *buf, size_t n) {
+    assert(n <= buf_size(buf));
+    buf->head += n;
+    if (buf->head == buf->tail) {
+        buf->head = buf->tail = 0;
+    }
+}
+
+// Takes back all but the first `size` bytes. Cost: O(1).
+static inline void buf_truncate(struct buf *buf, size_t size) {
+    assert(size <= buf_size(buf));
+    buf->tail = buf->head + size;
+    if (size == 0) {
+        buf->head = buf->tail = 0;
+    }
+}
+
+// Frees the memory, and with it whatever is in the buffer, which is empty then and can be used on.
+static inline void buf_dispose(struct buf *buf) {
+    free(buf->data);
+    *buf = (struct buf){0};
+}
