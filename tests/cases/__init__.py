@@ -1,0 +1,49 @@
+"""Cases that several chapters share, one module a theme. A case is a function of the chapter.
+
+    from cases import abuse, cases, framing
+
+    @pytest.mark.parametrize("case", cases(7, framing, abuse))
+    def test_network(case: Case) -> None:
+        case(7)
+
+gives chapter 07 every case of these modules that holds for it, each as a test with the case's name.
+"""
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Callable, List, Optional, TypeVar
+
+import pytest
+
+Case = Callable[[int], None]
+_F = TypeVar("_F", bound=Case)
+
+
+def case(
+    since: int, until: int = 99, *, inside: bool = False, time_limit: Optional[float] = None
+) -> Callable[[_F], _F]:
+    """Marks a function as a case of the chapters from since to until.
+
+    inside is for what looks inside this project's programs; time_limit is the test's own, in seconds.
+    """
+
+    def mark(function: _F) -> _F:
+        function.__dict__["chapters"] = range(since, until + 1)
+        marks = [pytest.mark.inside] if inside else []
+        marks += [pytest.mark.time_limit(time_limit)] if time_limit else []
+        function.__dict__["marks"] = marks
+        return function
+
+    return mark
+
+
+def cases(chapter: int, *modules: ModuleType) -> "List[object]":
+    """The cases of the modules that hold for the chapter, for pytest.mark.parametrize."""
+    found: List[object] = []
+    for module in modules:
+        for name, function in vars(module).items():
+            own = getattr(function, "__module__", "") == module.__name__
+            if own and chapter in getattr(function, "chapters", ()):
+                found.append(pytest.param(function, id=name, marks=function.marks))
+    assert found, f"chapter {chapter} has no case in {', '.join(m.__name__ for m in modules)}"
+    return found
