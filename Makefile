@@ -30,7 +30,8 @@ endef
 CHAPTERS := $(patsubst chapters/%/server.c,%,$(wildcard chapters/[0-9][0-9]/server.c))
 PLAIN := all help demo test check asan tsan valgrind broken format format-check clean build
 NUMBERED := demo test run diff forward build
-VARIABLES := SERVER CLIENT HEADERS ARGS PORT BIND HOST CC SAN B JOBS PYTHON
+VARIABLES := SERVER CLIENT HEADERS ARGS PORT BIND HOST IDLE_TIMEOUT_MS HASH_SEED TEST_SEED TEST_TIME_FACTOR WRAPPER \
+    CC SAN B JOBS PYTHON NO_COLOR
 
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 B ?= build/$(if $(HEADERS),headers,test)
@@ -77,6 +78,7 @@ run-%:
 
 # --- All other builds, each in its folder $(B): make build-07 B=build/clang CC=clang ---
 
+threaded := 14
 programs := $(patsubst chapters/%.c,$(B)/%,$(wildcard chapters/[0-9][0-9]/*.c))
 headers := $(wildcard common/*.h $(addsuffix /*.h,$(HEADERS)))
 optimize := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN) -fno-sanitize-recover=all,-O2)
@@ -89,7 +91,7 @@ $(foreach c,$(CHAPTERS),$(eval build-$c: $(filter $(B)/$c/%,$(programs)) ; @:))
 $(programs): $(B)/%: chapters/%.c $(headers) $(B)/compile
 	@echo $@
 	@mkdir -p $(@D)
-	@$(compile) $(if $(filter 14/%,$*),-pthread) $< -o $@.$$$$ && mv -f $@.$$$$ $@
+	@$(compile) $(if $(filter $(threaded:=/%),$*),-pthread) $< -o $@.$$$$ && mv -f $@.$$$$ $@
 
 # Changes when the way to compile does. A header looks for another beside itself first, so HEADERS come first everywhere
 # only in a folder of links: to those in common/, then over them to HEADERS.
@@ -107,14 +109,15 @@ diff-%: ; @$(call python)/stagediff.py $(subst -, ,$*)
 forward-%: ; @$(call python)/forward.py $*
 
 built = $(if $(and $(SERVER),$(CLIENT)),true,$(submake) $1)
-test: ; @$(call built,build) && $(call python,pytest)/run.py --all $(ARGS)
-test-%: ; @$(call built,build-$*) && $(call python,pytest)/run.py $* $(ARGS)
-broken: ; @$(submake) build && $(call python,pytest)/run.py broken $(ARGS)
+test: ; @$(call built,build) && $(call python,pytest)/runtests.py --all -- $(ARGS)
+test-%: ; @$(call built,$(if $(filter $*,$(CHAPTERS)),build-$*,build)) && $(call python,pytest)/runtests.py $* -- $(ARGS)
+broken: ; @$(submake) build && $(call python,pytest)/runtests.py broken -- $(ARGS)
 
 asan: export SAN = address,undefined
 tsan: export SAN = thread
 asan tsan: export B = build/$@
-asan tsan: ; @$(submake) build && $(call python,pytest)/run.py $(if $(filter tsan,$@),14,$(CHAPTERS)) $(ARGS)
+asan: ; @$(submake) build && $(call python,pytest)/runtests.py $(CHAPTERS) -- $(ARGS)
+tsan: ; @$(submake) $(threaded:%=build-%) && $(call python,pytest)/runtests.py $(threaded) -- $(ARGS)
 
 check: ; @$(call python)/check.py
 

@@ -62,6 +62,7 @@ known() {
         has "$goal" "$PLAIN" || refuse "make $goal: of which chapter? For example: make $goal-$last"
     fi
     has "$goal" "$PLAIN" && return
+    case $goal in test-[a-z]*) [ -e "tests/test_${goal#test-}.py" ] && return ;; esac
     word=${goal%%[0-9]*} number=${goal#"${goal%%[0-9]*}"}
     case $number in
     "" | *[!0-9-]* | -* | *- | *-*-*) ;;

@@ -1,0 +1,121 @@
+"""make check: all that must hold before a change is handed in, step by step, and a table at the end.
+
+Where a tool is missing, what needs it is left out and named; with CI in the environment that is a failure.
+"""
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import List, NamedTuple, Optional
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Step(NamedTuple):
+    """A line of the table: what it is called, the tools that it needs, the command."""
+
+    name: str
+    tools: str
+    command: str
+
+
+STEPS = [
+    Step("built with gcc, warnings are errors", "gcc", "make build B=build/gcc CC=gcc"),
+    Step("built with clang, warnings are errors", "clang", "make build B=build/clang CC=clang"),
+    Step("built with the lines of the READMEs", "gcc clang", "PYTHON tests/tools/plain.py gcc clang"),
+    Step("layout of the sources", "clang-format", "make format-check"),
+    Step("tests, stage rules among them", "gcc pytest git", "make test"),
+    Step("tests fail for servers that are wrong", "gcc pytest", "make broken"),
+    Step("tests with address and undefined", "gcc pytest address,undefined", "make asan"),
+    Step("tests with the thread sanitizer", "gcc pytest thread", "make tsan"),
+    Step("lab programs under valgrind", "gcc valgrind", "make valgrind"),
+]
+
+PACKAGES = {
+    "pytest": "python3-pytest",
+    "address,undefined": "libgcc-12-dev, or the one of your gcc",
+    "thread": "libgcc-12-dev, or the one of your gcc",
+}
+
+
+class Result(NamedTuple):
+    """What came of a step."""
+
+    step: Step
+    word: str  # ok, FAILED, left out
+    remark: str
+    seconds: float
+    passed: int
+    failed: int
+
+
+def has(tool: str) -> bool:
+    """Is it installed? A sanitizer is when a program can be linked with it."""
+    if tool == "pytest":
+        return python_with("pytest") is not None
+    if tool in PACKAGES:
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder) / "empty.c"
+            source.write_text("int main(void) { return 0; }\n")
+            command = [os.environ.get("CC", "cc"), f"-fsanitize={tool}", str(source), "-o", f"{folder}/empty"]
+            return subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 0
+    return shutil.which(tool) is not None
+
+
+def python_with(module: str) -> Optional[str]:
+    """The Python that has this module."""
+    done = subprocess.run(["sh", "tests/tools/findpython.sh", module], capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def run(step: Step, in_ci: bool) -> Result:
+    """Runs a step where its tools are there."""
+    print(f"\n=== {step.name}: {step.command.replace('PYTHON', 'python3')} ===", flush=True)
+    missing = [tool for tool in step.tools.split() if not has(tool)]
+    if missing:
+        packages = ", ".join(PACKAGES.get(tool, tool) for tool in missing)
+        remark = f"{', '.join(missing)} missing: sudo apt-get install {packages}"
+        print(remark, flush=True)
+        return Result(step, "FAILED" if in_ci else "left out", remark, 0, 0, int(in_ci))
+    start = time.monotonic()
+    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "WORKBOOK_BUILD")}
+    process = subprocess.Popen(
+        step.command.replace("PYTHON", sys.executable).split(), env=env, cwd=ROOT, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="backslashreplace",
+    )  # fmt: skip
+    passed = failed = 0
+    assert process.stdout
+    for line in process.stdout:
+        print(line, end="", flush=True)
+        counts = re.match(r"(\d+) passed, (\d+) failed", line)
+        if counts:
+            passed, failed = int(counts[1]), int(counts[2])
+    ok = process.wait() == 0 and not failed
+    remark = f"{passed} passed" + f", {failed} failed" * (failed > 0) if passed or failed else ""
+    return Result(step, "ok" if ok else "FAILED", remark, time.monotonic() - start, passed, failed or int(not ok))
+
+
+def main() -> int:
+    os.chdir(ROOT)
+    results: List[Result] = []
+    try:
+        for step in STEPS:
+            results.append(run(step, bool(os.environ.get("CI"))))
+    except KeyboardInterrupt:
+        print("\ninterrupted")
+    print("\n=== make check ===")
+    for result in results:
+        print(f"{result.step.name:40} {result.word:9} {result.seconds:5.0f} s   {result.remark}")
+    print(f"{sum(result.passed for result in results)} passed, {sum(result.failed for result in results)} failed")
+    complete = len(results) == len(STEPS)
+    return 0 if complete and not any(result.word == "FAILED" for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

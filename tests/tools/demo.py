@@ -1,0 +1,90 @@
+"""make demo: plays a session of each chapter on the screen, with the real programs.
+
+    demo.py 03 04 ...
+
+A chapter's session is tests/sessions/NN-demo.session, or the first of its sessions by name. What a chapter adds is the
+first sentence under "What it adds" in its README.md. On a terminal the lines come one after another, so that eyes can follow.
+"""
+from __future__ import annotations
+
+import os
+import re
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import List, Tuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from harness.session import SessionError, load, play  # noqa: E402
+from harness.settings import ROOT  # noqa: E402
+from play import COLOURS, find  # noqa: E402
+
+SECONDS = 10.0  # for all that is shown
+LONGEST_PAUSE = 0.08
+
+
+def adds(chapter: str) -> str:
+    """A chapter's title, and what it adds in one sentence."""
+    readme = ROOT / "chapters" / chapter / "README.md"
+    text = readme.read_text(encoding="utf-8") if readme.exists() else ""
+    title = re.search(r"^# (?:Chapter )?(?:\d\d[.:]? )?(.*)", text, re.M)
+    sentence = re.search(r"^## What it adds\s+(.+?[.!?:])(?=\s|$)", text, re.M | re.S)
+    words = f"Chapter {chapter}. {title[1] if title else ''}: {sentence[1] if sentence else ''}"
+    return re.sub(r"[`*]", "", " ".join(words.split())).rstrip(": ")
+
+
+def session_of(chapter: str) -> str:
+    """The file of the session to play."""
+    files = find(chapter)
+    return next((path for path in files if path.endswith("-demo.session")), files[0])
+
+
+def say(kind: str, text: str) -> None:
+    """Prints one thing, in its colour on a terminal."""
+    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    print(f"\033[{COLOURS[kind]}m{text}\033[0m" if colour else text, flush=True)
+
+
+def show(chapter: str, pause: float) -> str:
+    """Plays and prints a chapter's session. Returns what is wrong, or "".
+
+    The session is played first and printed then: a pause in the middle could be one that a server's timers notice.
+    """
+    heard: List[Tuple[str, str]] = []
+    path = session_of(chapter)
+    try:
+        differences = play(load(path), lambda kind, text: heard.append((kind, text)))
+        problem = "\n\n".join(differences)
+    except (AssertionError, SessionError) as e:
+        problem = str(e)
+    say("title", "\n".join(textwrap.wrap(adds(chapter), 100)))
+    for kind, text in heard:
+        time.sleep(pause)
+        mark = "  server| " if kind == "server" else "  "
+        say(kind, "\n".join(mark + part for part in text.split("\n")))
+    print(flush=True)
+    return problem
+
+
+def main() -> int:
+    chapters = sys.argv[1:]
+    lines = sum(len(Path(session_of(chapter)).read_text(encoding="utf-8").splitlines()) for chapter in chapters)
+    pause = min(LONGEST_PAUSE, SECONDS / 2 / max(lines, 1)) if sys.stdout.isatty() else 0.0
+    for chapter in chapters:
+        problem = show(chapter, pause)
+        if problem:
+            print(f"{problem}\n\nmake demo: chapter {chapter} is not as its session says", file=sys.stderr)
+            print(f"(see above; make test-{chapter} may tell more)", file=sys.stderr)
+            return 1
+    if len(chapters) > 1:
+        print(f"All {len(chapters)} chapters did just what their sessions say. Next: make test, or make help.")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,236 @@
+"""Runs test files side by side, a pytest for each, the longest first, and counts.
+
+    runtests.py --all            every tests/test_*.py but test_broken.py, which has a target of its own
+    runtests.py 07 stages ...    tests/test_07.py and tests/test_stages.py
+    runtests.py 07 -- -x -k get  what follows -- goes to pytest
+
+The programs are there already (make has built them); WORKBOOK_BUILD says where. With SAN=thread or
+SAN=address,undefined they are built with sanitizers. JOBS says how many files at once.
+"""
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
+OWN_TARGET = ["broken"]
+FILE_LIMIT = 900  # seconds for one file: tests have limits of their own, this one is for pytest itself
+SLOWER = {"address,undefined": 4, "thread": 8}  # how much longer tests may take under sanitizers
+
+KINDS = ["passed", "xpassed", "failed", "error", "skipped", "xfailed"]
+
+running: List["subprocess.Popen[bytes]"] = []
+
+
+class Counts(NamedTuple):
+    """The outcome of one file."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.passed} passed, {self.failed} failed" + f", {self.skipped} skipped" * bool(self.skipped)
+
+
+class Outcome(NamedTuple):
+    """What became of one file's tests."""
+
+    name: str
+    counts: Counts
+    seconds: float
+    output: str
+    failures: Tuple[str, ...] = ()
+
+
+class Tally:
+    """A pytest plugin that leaves the outcome in a file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def pytest_sessionfinish(self, session: Any) -> None:
+        stats = session.config.pluginmanager.get_plugin("terminalreporter").stats
+        ids = {kind: [getattr(report, "nodeid", "") for report in stats.get(kind, [])] for kind in KINDS}
+        Path(self.path).write_text(json.dumps(ids))
+
+
+def pytest_with_tally(path: str, arguments: List[str]) -> int:
+    """What the process of one file does."""
+    import pytest
+
+    sys.path.pop(0)  # this script's folder
+    return int(pytest.main(arguments, plugins=[Tally(path)]))
+
+
+def environment(build: Path) -> Dict[str, str]:
+    """What the tests and the programs that they start find in their environment."""
+    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")}
+    env.update(WORKBOOK_BUILD=str(build), WORKBOOK_PREBUILT="1", PYTHONDONTWRITEBYTECODE="1")
+    if env.get("SAN"):
+        env.setdefault("TEST_TIME_FACTOR", str(SLOWER.get(env["SAN"], 4)))
+        env.setdefault("ASAN_OPTIONS", "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1")
+        env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
+        env.setdefault("TSAN_OPTIONS", "second_deadlock_stack=1")
+    return env
+
+
+def fixed_addresses() -> List[str]:
+    """The words to put before a command so that the thread sanitizer finds the addresses it wants.
+
+    It gives up where the kernel spreads a program's memory too widely (vm.mmap_rnd_bits above 28).
+    """
+    words = ["setarch", os.uname().machine, "-R"]
+    try:
+        allowed = subprocess.run(words + ["true"], stderr=subprocess.DEVNULL).returncode == 0
+    except OSError:
+        allowed = False
+    return words if allowed else []
+
+
+def run(name: str, env: Dict[str, str], options: List[str], shown: bool) -> Outcome:
+    """Runs one test file; shown: what pytest prints goes straight to the terminal."""
+    reports = Path(env["WORKBOOK_BUILD"]) / "reports"
+    reports.mkdir(parents=True, exist_ok=True)
+    tally, text = reports / f"test_{name}.json", reports / f"test_{name}.txt"
+    tally.unlink(missing_ok=True)
+    command = fixed_addresses() if env.get("SAN") == "thread" else []
+    command += [sys.executable, __file__, "--tally", str(tally), "-q", "-p", "no:cacheprovider"]
+    command += ["--color=yes"] * (sys.stdout.isatty() and "NO_COLOR" not in env)
+    command += [f"tests/test_{name}.py", *options]
+    start = time.monotonic()
+    with open(text, "wb") as out:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=None if shown else out,
+            stderr=None if shown else subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+    running.append(process)
+    try:
+        status = process.wait(FILE_LIMIT)
+    except subprocess.TimeoutExpired:
+        stop([process])
+        status = process.returncode
+    counts, failures = read_tally(tally, status)
+    return Outcome(name, counts, time.monotonic() - start, text.read_text(errors="backslashreplace"), failures)
+
+
+def read_tally(path: Path, status: int) -> Tuple[Counts, Tuple[str, ...]]:
+    """The counts and the names of the tests that failed. A pytest that broke down is one failure."""
+    ids: Dict[str, List[str]] = {kind: [] for kind in KINDS}
+    if path.exists():
+        ids.update(json.loads(path.read_text()))
+    failures = tuple(dict.fromkeys(ids["failed"] + ids["error"]))
+    if not failures and status not in (0, 5):  # 5: nothing was selected
+        failures = (f"pytest ended with status {status}",)
+    passed = len(ids["passed"]) + len(ids["xpassed"])
+    return Counts(passed, len(failures), len(ids["skipped"]) + len(ids["xfailed"])), failures
+
+
+def stop(processes: List["subprocess.Popen[bytes]"]) -> None:
+    """Ends pytests as Ctrl-C does, so that they end their servers; after a while by force."""
+    for process in processes:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+    for process in processes:
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def longest_first(names: List[str], times: Dict[str, float]) -> List[str]:
+    """As long as last time; a file never run before comes first."""
+    return sorted(names, key=lambda name: -times.get(name, 1e9))
+
+
+def read_times(path: Path) -> Dict[str, float]:
+    """Seconds of each file in earlier runs."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def report(outcome: Outcome) -> None:
+    """One line; where something failed, all that pytest printed."""
+    print(f"test_{outcome.name + '.py':16} {str(outcome.counts):32} {outcome.seconds:6.1f} s", flush=True)
+    if outcome.counts.failed:
+        print(outcome.output, flush=True)
+
+
+def run_all(names: List[str], env: Dict[str, str], options: List[str]) -> List[Outcome]:
+    """All files, as many at a time as there are processors."""
+    if len(names) == 1:
+        return [run(names[0], env, options, shown=True)]
+    jobs = int(os.environ.get("JOBS") or max(2, len(os.sched_getaffinity(0))))
+    times_file = Path(env["WORKBOOK_BUILD"]) / "reports" / "times.json"
+    times = read_times(times_file)
+    outcomes = []
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        waiting = [pool.submit(run, name, env, options, False) for name in longest_first(names, times)]
+        try:
+            for done in concurrent.futures.as_completed(waiting):
+                outcomes.append(done.result())
+                report(outcomes[-1])
+        except KeyboardInterrupt:
+            for future in waiting:
+                future.cancel()
+            stop(running)
+            raise
+    if not options:
+        times.update({outcome.name: round(outcome.seconds, 1) for outcome in outcomes})
+        times_file.write_text(json.dumps(times))
+    return outcomes
+
+
+def total(outcomes: List[Outcome]) -> Counts:
+    """The sum over all files."""
+    return Counts(*(sum(column) for column in zip(*(outcome.counts for outcome in outcomes))))
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--tally"]:
+        return pytest_with_tally(sys.argv[2], sys.argv[3:])
+    parser = argparse.ArgumentParser(usage="runtests.py (--all | NAME...) [-- pytest options]")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("names", nargs="*")
+    words = sys.argv[1:]
+    cut = words.index("--") if "--" in words else len(words)
+    args, options = parser.parse_args(words[:cut]), words[cut + 1 :]
+    names = args.names
+    if args.all:
+        files = sorted(path.stem[len("test_") :] for path in TESTS.glob("test_*.py"))
+        names = [name for name in files if name not in OWN_TARGET]
+    missing = [name for name in names if not (TESTS / f"test_{name}.py").exists()]
+    if missing or not names:
+        print(f"there is no tests/test_{(missing or ['*'])[0]}.py", file=sys.stderr)
+        return 2
+    for sig in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sig, signal.default_int_handler)
+    start = time.monotonic()
+    try:
+        outcomes = run_all(names, environment(Path(os.environ.get("WORKBOOK_BUILD", "build/test")).resolve()), options)
+    except KeyboardInterrupt:
+        stop(running)
+        print("interrupted", file=sys.stderr)
+        return 130
+    counts = total(outcomes)
+    for outcome in outcomes if len(outcomes) > 1 else []:
+        for failure in outcome.failures:
+            print(f"failed: {failure}")
+    print(f"{counts} ({time.monotonic() - start:.0f} s)" + "; nothing was tested" * (not any(counts)))
+    return 0 if any(counts) and not counts.failed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
