@@ -130,7 +130,8 @@ def unified(old: Source, new: Source, context: int = 3) -> List[str]:
     for hunk in hunks(opcodes(old, new), context):
         a1, a2, b1, b2 = hunk[0][1], hunk[-1][2], hunk[0][3], hunk[-1][4]
         spans = [f"{x + (y > x)}" + ("" if y - x == 1 else f",{y - x}") for x, y in ((a1, a2), (b1, b2))]
-        out.append(f"@@ -{spans[0]} +{spans[1]} @@{place(old, a1)}")
+        first = next(op for op in hunk if op[0] != "equal")
+        out.append(f"@@ -{spans[0]} +{spans[1]} @@{place(old, first[1])}")
         for tag, i1, i2, j1, j2 in hunk:
             out += [" " + line for line in a[i1:i2]] if tag == "equal" else []
             out += ["-" + line for line in a[i1:i2]] if tag != "equal" else []
@@ -139,9 +140,9 @@ def unified(old: Source, new: Source, context: int = 3) -> List[str]:
 
 
 def place(source: Source, line: int) -> str:
-    """The item that a hunk begins in, as `diff -p` says it."""
+    """The item that a hunk's first change is in, as `diff -p` says it; `line` counts from 0."""
     for item in source.items:
-        if item.kind in stages.DECLARED and item.code <= line < item.last:
+        if item.kind in stages.DECLARED and item.first <= line + 1 <= item.last:
             return " " + source.text.splitlines()[item.code - 1].strip()
     return ""
 

@@ -1,0 +1,79 @@
+"""The rules for common/; tests/tools/headers.py says what they are. And what may lie in the root."""
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Callable, List
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "tools"))
+
+import headers  # noqa: E402
+from layout import ROOT, Problem  # noqa: E402
+
+pytestmark = pytest.mark.inside
+NAMES = list(headers.headers())
+COMPILERS = [c for c in ("gcc", "clang") if shutil.which(c)] or ["cc"]
+FLAGS = "-std=gnu11 -Wall -Wextra -Wshadow -Wconversion -Werror -pthread".split()
+IN_ROOT = re.compile(r"chapters/|common/|tests/|book/|Makefile$|README\.md$|\.")
+
+
+def none(find: Callable[..., List[str]], *args: object) -> None:
+    try:
+        problems = find(*args)
+    except Problem as problem:
+        problems = [str(problem)]
+    if problems:
+        pytest.fail("\n".join(problems), pytrace=False)
+
+
+def run(command: List[str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, capture_output=True, text=True, timeout=30)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("name", NAMES)
+def test_header_stands_alone(name: str, compiler: str, tmp_path: Path) -> None:
+    """First, twice, and in two files of one program."""
+    include = f'#include "{name}"\n'
+    first, twice = tmp_path / "first.c", tmp_path / "twice.c"
+    first.write_text(f"{include}int main(void) {{\n    return 0;\n}}\n")
+    twice.write_text(include * 2 + "void other(void);\nvoid other(void) {\n}\n")
+    command = [compiler, *FLAGS, f"-I{ROOT / 'common'}", str(first), str(twice), "-o", str(tmp_path / "both")]
+    found = run(command)
+    if found.returncode:
+        pytest.fail(f"{' '.join(command)}\n{found.stderr}", pytrace=False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_header_keeps_no_state(name: str) -> None:
+    none(headers.state_problems, ROOT / "common" / name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_header_says_what_it_is_and_what_its_functions_do(name: str) -> None:
+    none(headers.comment_problems, ROOT / "common" / name)
+
+
+def test_nobody_includes_what_is_built_later() -> None:
+    none(headers.include_problems, ROOT)
+
+
+def test_nothing_is_defined_twice() -> None:
+    none(headers.copy_problems, ROOT)
+
+
+def test_the_table_of_headers_is_true() -> None:
+    none(headers.table_problems, ROOT)
+
+
+def test_the_root_holds_what_it_may_hold() -> None:
+    found = run(["git", "-C", str(ROOT), "ls-files"]) if shutil.which("git") else None
+    if found is None or found.returncode:
+        pytest.skip("no git, or this is no clone")
+    strays = {path.partition("/")[0] for path in found.stdout.splitlines() if not IN_ROOT.match(path)}
+    assert not strays, f"not allowed in the root of the repository: {', '.join(sorted(strays))}"
