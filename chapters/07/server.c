@@ -99,19 +99,6 @@ static struct slice entry_val(const struct entry *ent) {
     return (struct slice){ent->val, ent->val_len};
 }
 
-// Gives the key the value, whether or not it had one.
-static void entry_set(const struct slice *key, const struct slice *val) {
-    struct entry **from = entry_find(key);
-    struct entry *ent = *from;
-    if (!ent) {
-        ent = *from = mem_alloc(sizeof(*ent));
-        *ent = (struct entry){.key = slice_dup(key), .key_len = key->len};
-    }
-    free(ent->val);
-    ent->val = slice_dup(val);
-    ent->val_len = val->len;
-}
-
 // Frees what the entry holds, and the entry.
 static void entry_del(struct entry *ent) {
     free(ent->key);
@@ -129,6 +116,19 @@ static bool entry_remove(const struct slice *key) {
     *from = ent->next;
     entry_del(ent);
     return true;
+}
+
+// Gives the key the value, whether or not it had one.
+static void entry_set(const struct slice *key, const struct slice *val) {
+    struct entry **from = entry_find(key);
+    struct entry *ent = *from;
+    if (!ent) {
+        ent = *from = mem_alloc(sizeof(*ent));
+        *ent = (struct entry){.key = slice_dup(key), .key_len = key->len};
+    }
+    free(ent->val);
+    ent->val = slice_dup(val);
+    ent->val_len = val->len;
 }
 
 // Removes all keys.

@@ -112,6 +112,22 @@ static void entry_add(const struct hnode *node, const struct slice *key, const s
     hm_insert(&g_data.db, &ent->node);
 }
 
+// Frees the entry.
+static void entry_del(struct entry *ent) {
+    free(ent);
+}
+
+// Removes the key. Returns whether it was there.
+static bool entry_remove(const struct slice *key) {
+    struct lookup_key lookup = lookup_key(key);
+    struct hnode *node = hm_pop(&g_data.db, &lookup.node, entry_eq);
+    if (!node) {
+        return false;
+    }
+    entry_del(container_of(node, struct entry, node));
+    return true;
+}
+
 // Gives the key the value, whether or not it had one.
 static void entry_set(const struct slice *key, const struct slice *val) {
     struct lookup_key lookup = lookup_key(key);
@@ -128,22 +144,6 @@ static void entry_set(const struct slice *key, const struct slice *val) {
         *from = &ent->node;
     }
     memcpy(ent->data + key->len, val->data, val->len);
-}
-
-// Frees the entry.
-static void entry_del(struct entry *ent) {
-    free(ent);
-}
-
-// Removes the key. Returns whether it was there.
-static bool entry_remove(const struct slice *key) {
-    struct lookup_key lookup = lookup_key(key);
-    struct hnode *node = hm_pop(&g_data.db, &lookup.node, entry_eq);
-    if (!node) {
-        return false;
-    }
-    entry_del(container_of(node, struct entry, node));
-    return true;
 }
 
 static bool entry_clear_one(struct hnode *node, void *arg) {

@@ -119,14 +119,6 @@ static struct zset *entry_zset(const struct entry *ent) {
     return zset;
 }
 
-// Frees what the value points at.
-static void entry_destroy(struct entry *ent) {
-    if (ent->type == T_ZSET) {
-        zset_dispose(entry_zset(ent));
-        free(entry_zset(ent));
-    }
-}
-
 // Adds a key that is not there yet.
 static void entry_add(const struct hnode *node, const struct slice *key, enum value_type type,
                       const struct slice *val) {
@@ -137,26 +129,6 @@ static void entry_add(const struct hnode *node, const struct slice *key, enum va
     memcpy(ent->data, key->data, key->len);
     memcpy(ent->data + key->len, val->data, val->len);
     hm_insert(&g_data.db, &ent->node);
-}
-
-// Gives the key the value, whether or not it had one.
-static void entry_set(const struct slice *key, const struct slice *val) {
-    struct lookup_key lookup = lookup_key(key);
-    struct hnode **from = hm_lookup(&g_data.db, &lookup.node, entry_eq);
-    if (!from) {
-        entry_add(&lookup.node, key, T_STR, val);
-        return;
-    }
-    struct entry *ent = container_of(*from, struct entry, node);
-    entry_destroy(ent);
-    ent->type = T_STR;
-    if (ent->val_len != val->len) {
-        // The entry may move, so the pointer that owns it has to follow.
-        ent = mem_realloc(ent, sizeof(*ent) + key->len + val->len);
-        ent->val_len = (uint32_t)val->len;
-        *from = &ent->node;
-    }
-    memcpy(ent->data + key->len, val->data, val->len);
 }
 
 // Adds a key that is not there yet, with an empty sorted set. Returns the set, borrowed.
@@ -171,7 +143,10 @@ static struct zset *entry_add_zset(const struct slice *key) {
 
 // Frees the entry with its value.
 static void entry_del(struct entry *ent) {
-    entry_destroy(ent);
+    if (ent->type == T_ZSET) {
+        zset_dispose(entry_zset(ent));
+        free(entry_zset(ent));
+    }
     free(ent);
 }
 
@@ -184,6 +159,28 @@ static bool entry_remove(const struct slice *key) {
     }
     entry_del(container_of(node, struct entry, node));
     return true;
+}
+
+// Gives the key the value, whether or not it had one.
+static void entry_set(const struct slice *key, const struct slice *val) {
+    struct lookup_key lookup = lookup_key(key);
+    struct hnode **from = hm_lookup(&g_data.db, &lookup.node, entry_eq);
+    if (from && container_of(*from, struct entry, node)->type != T_STR) {
+        entry_remove(key);
+        from = NULL;
+    }
+    if (!from) {
+        entry_add(&lookup.node, key, T_STR, val);
+        return;
+    }
+    struct entry *ent = container_of(*from, struct entry, node);
+    if (ent->val_len != val->len) {
+        // The entry may move, so the pointer that owns it has to follow.
+        ent = mem_realloc(ent, sizeof(*ent) + key->len + val->len);
+        ent->val_len = (uint32_t)val->len;
+        *from = &ent->node;
+    }
+    memcpy(ent->data + key->len, val->data, val->len);
 }
 
 static bool entry_clear_one(struct hnode *node, void *arg) {

@@ -1,0 +1,920 @@
+// server.c, chapter 13: the heap and TTL
+//
+// A key may have a time to live. The deadlines of all such keys are in a heap, so the loop knows
+// which comes next; and a key past its deadline is gone for every command, reached or not.
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base.h"
+#include "buf.h"
+#include "clock.h"
+#include "dlist.h"
+#include "fd.h"
+#include "hash.h"
+#include "hashtable.h"
+#include "heap.h"
+#include "intrusive.h"
+#include "mem.h"
+#include "net.h"
+#include "request.h"
+#include "serial.h"
+#include "serial_dbl.h"
+#include "wire.h"
+#include "zset.h"
+
+enum {
+    k_max_msg = 32 << 20,
+    k_read_size = 16 << 10,   // free bytes that a read finds at least
+    k_max_pending = 64 << 10, // bytes of replies beyond which no further request is answered
+    k_max_kept = 64 << 10,    // a larger buffer is given back once it is empty
+    k_accept_retry_ms = 100,
+    k_idle_timeout_ms = 5000,
+    k_max_works = 200, // keys that expire in one turn, so that clients have theirs
+};
+
+enum conn_state {
+    STATE_REQ, // waits for requests: reading
+    STATE_RES, // waits for the client to take a reply: writing
+    STATE_END, // to be closed
+};
+
+enum value_type {
+    T_STR,
+    T_ZSET,
+};
+
+// One key and its value, in one allocation: data holds the bytes of the key, node.key_len of them,
+// then those of the value. The value of a T_ZSET is a pointer to a struct zset, which it owns.
+struct entry {
+    struct hnode node;
+    uint32_t heap_idx; // where its deadline is, k_heap_none without one
+    uint32_t val_len : 30;
+    uint32_t type : 2;
+    uint8_t data[];
+};
+
+// What an entry is looked up by.
+struct lookup_key {
+    struct hnode node;
+    const uint8_t *key;
+};
+
+// One connection.
+struct conn {
+    int fd;
+    enum conn_state state;
+    bool eof;        // no more will be read
+    struct buf rbuf; // received, not answered yet
+    struct buf wbuf; // answered, not sent yet
+    struct dlist idle_node;
+    int64_t idle_start; // when a byte moved last
+};
+
+static struct {
+    // Both are indexed by descriptor; the kernel hands out the lowest that is free, so they stay
+    // short. poll() passes over slots whose fd is -1.
+    struct conn **fd2conn;
+    struct pollfd *poll_set;
+    size_t cap;  // slots there are
+    size_t nfds; // slots up to the last one in use
+    int listen_fd;
+    int stop_pipe[2];
+    struct hash_key hash_key;
+    struct hmap db;
+    int64_t now_ms;          // when the loop looked at the clock last
+    int64_t idle_timeout_ms; // 0 for never
+    struct dlist idle_list;  // all connections, the longest idle first
+    struct heap heap;        // the deadlines of keys, in milliseconds of the monotonic clock
+} g_data;
+
+// ---- the key space ----
+
+static struct lookup_key lookup_key(const struct slice *key) {
+    uint32_t hcode = str_hash(&g_data.hash_key, key->data, key->len);
+    return (struct lookup_key){
+        .node = {.hcode = hcode, .key_len = (uint32_t)key->len},
+        .key = key->data,
+    };
+}
+
+// An hnode_eq: compares the bytes of an entry's key with those of a lookup_key.
+static bool entry_eq(const struct hnode *node, const struct hnode *key) {
+    const struct entry *ent = container_of(node, struct entry, node);
+    const struct lookup_key *lookup = container_of(key, struct lookup_key, node);
+    return memcmp(ent->data, lookup->key, node->key_len) == 0;
+}
+
+// Returns the value, borrowed from the entry.
+static struct slice entry_val(const struct entry *ent) {
+    return (struct slice){ent->data + ent->node.key_len, ent->val_len};
+}
+
+// Returns the sorted set of a T_ZSET, borrowed from the entry.
+static struct zset *entry_zset(const struct entry *ent) {
+    struct zset *zset;
+    memcpy(&zset, entry_val(ent).data, sizeof(zset)); // the bytes are not aligned
+    return zset;
+}
+
+// Adds a key that is not there yet.
+static void entry_add(const struct hnode *node, const struct slice *key, enum value_type type,
+                      const struct slice *val) {
+    struct entry *ent = mem_alloc(sizeof(*ent) + key->len + val->len);
+    ent->node = *node;
+    ent->heap_idx = k_heap_none;
+    ent->type = type;
+    ent->val_len = (uint32_t)val->len;
+    memcpy(ent->data, key->data, key->len);
+    memcpy(ent->data + key->len, val->data, val->len);
+    hm_insert(&g_data.db, &ent->node);
+}
+
+// Adds a key that is not there yet, with an empty sorted set. Returns the set, borrowed.
+static struct zset *entry_add_zset(const struct slice *key) {
+    struct lookup_key lookup = lookup_key(key);
+    struct zset *zset = mem_alloc(sizeof(*zset));
+    zset_init(zset, &g_data.hash_key);
+    struct slice val = {(const uint8_t *)&zset, sizeof(zset)};
+    entry_add(&lookup.node, key, T_ZSET, &val);
+    return zset;
+}
+
+// Returns the deadline of the entry, INT64_MAX where it has none.
+static int64_t entry_deadline(const struct entry *ent) {
+    return ent->heap_idx == k_heap_none ? INT64_MAX : g_data.heap.items[ent->heap_idx].val;
+}
+
+// Tells whether the entry is past its deadline: gone, but for the memory that it takes.
+static bool entry_expired(const struct entry *ent) {
+    return g_data.now_ms > entry_deadline(ent);
+}
+
+// Gives the entry `ttl_ms` to live from now on, or takes its TTL away where that is negative.
+// now_ms + ttl_ms fits.
+static void entry_set_ttl(struct entry *ent, int64_t ttl_ms) {
+    if (ttl_ms >= 0) {
+        heap_upsert(&g_data.heap, &ent->heap_idx, g_data.now_ms + ttl_ms);
+    } else if (ent->heap_idx != k_heap_none) {
+        heap_delete(&g_data.heap, ent->heap_idx);
+    }
+}
+
+// Frees the entry with its value. It is in no structure any more.
+static void entry_destroy(struct entry *ent) {
+    if (ent->type == T_ZSET) {
+        zset_dispose(entry_zset(ent));
+        free(entry_zset(ent));
+    }
+    free(ent);
+}
+
+// Takes the TTL from an entry that is out of the table, and frees the entry.
+static void entry_del(struct entry *ent) {
+    entry_set_ttl(ent, -1);
+    entry_destroy(ent);
+}
+
+// Removes the key. Returns whether it was there.
+static bool entry_remove(const struct slice *key) {
+    struct lookup_key lookup = lookup_key(key);
+    struct hnode *node = hm_pop(&g_data.db, &lookup.node, entry_eq);
+    if (!node) {
+        return false;
+    }
+    struct entry *ent = container_of(node, struct entry, node);
+    bool expired = entry_expired(ent);
+    entry_del(ent);
+    return !expired;
+}
+
+// Returns the entry with the key, NULL where there is none. Removes one that has expired.
+static struct entry *entry_lookup(const struct slice *key) {
+    struct lookup_key lookup = lookup_key(key);
+    struct hnode **from = hm_lookup(&g_data.db, &lookup.node, entry_eq);
+    if (!from) {
+        return NULL;
+    }
+    struct entry *ent = container_of(*from, struct entry, node);
+    if (entry_expired(ent)) {
+        entry_remove(key);
+        return NULL;
+    }
+    return ent;
+}
+
+// Gives the key the value, whether or not it had one, and takes its TTL away.
+static void entry_set(const struct slice *key, const struct slice *val) {
+    struct lookup_key lookup = lookup_key(key);
+    struct hnode **from = hm_lookup(&g_data.db, &lookup.node, entry_eq);
+    if (from && container_of(*from, struct entry, node)->type != T_STR) {
+        entry_remove(key);
+        from = NULL;
+    }
+    if (!from) {
+        entry_add(&lookup.node, key, T_STR, val);
+        return;
+    }
+    struct entry *ent = container_of(*from, struct entry, node);
+    entry_set_ttl(ent, -1);
+    if (ent->val_len != val->len) {
+        // The entry may move, so the pointer that owns it has to follow.
+        ent = mem_realloc(ent, sizeof(*ent) + key->len + val->len);
+        ent->val_len = (uint32_t)val->len;
+        *from = &ent->node;
+    }
+    memcpy(ent->data + key->len, val->data, val->len);
+}
+
+static bool entry_clear_one(struct hnode *node, void *arg) {
+    (void)arg;
+    struct entry *ent = container_of(node, struct entry, node);
+    ent->heap_idx = k_heap_none; // the heap goes as a whole
+    entry_del(ent);
+    return true;
+}
+
+// Removes all keys.
+static void entry_clear(void) {
+    free(g_data.heap.items);
+    g_data.heap = (struct heap){0};
+    hm_scan(&g_data.db, entry_clear_one, NULL);
+    hm_destroy(&g_data.db);
+}
+
+// ---- arguments ----
+
+// integer = "-"? digit+
+//
+// Returns whether `arg` is one that fits *value. Where it is not, *value is undefined.
+static bool parse_int(const struct slice *arg, int64_t *value) {
+    bool negative = arg->len > 0 && arg->data[0] == '-';
+    size_t i = negative ? 1 : 0;
+    if (i == arg->len) {
+        return false;
+    }
+    *value = 0;
+    for (; i < arg->len; i++) {
+        int digit = arg->data[i] - '0';
+        if (digit < 0 || digit > 9 || __builtin_mul_overflow(*value, 10, value) ||
+            __builtin_sub_overflow(*value, digit, value)) {
+            return false; // counted downwards, because INT64_MIN has no positive counterpart
+        }
+    }
+    return negative || !__builtin_sub_overflow(0, *value, value);
+}
+
+// double = what strtod() reads, but decimal and finite | ( "+" | "-" )? "inf"
+//
+// Returns whether `arg` is one. Where it is not, *value is undefined.
+static bool parse_double(const struct slice *arg, double *value) {
+    char local[64];
+    char *text = arg->len < sizeof(local) ? local : mem_alloc(arg->len + 1);
+    memcpy(text, arg->data, arg->len);
+    text[arg->len] = '\0';
+    char *end = text;
+    bool ok;
+    if (arg->len > 0 && strspn(text, "0123456789+-.eE") == arg->len) {
+        *value = strtod(text, &end);
+        ok = end == text + arg->len && isfinite(*value);
+    } else {
+        bool negative = text[0] == '-';
+        *value = negative ? -INFINITY : INFINITY;
+        ok = strcasecmp(text + (negative || text[0] == '+'), "inf") == 0;
+        ok = ok && strlen(text) == arg->len;
+    }
+    if (text != local) {
+        free(text);
+    }
+    return ok;
+}
+
+static void out_bad_int(struct buf *out) {
+    out_err(out, ERR_ARG, "expected an integer");
+}
+
+static void out_bad_double(struct buf *out) {
+    out_err(out, ERR_ARG, "expected a finite decimal number, or inf");
+}
+
+// ---- commands: args[0] is the name ----
+
+static void out_bad_type(struct buf *out) {
+    out_err(out, ERR_TYPE, "the key holds a value of another type");
+}
+
+static void do_get(const struct slice *args, struct buf *out) {
+    const struct entry *ent = entry_lookup(&args[1]);
+    if (!ent) {
+        out_nil(out);
+        return;
+    }
+    if (ent->type != T_STR) {
+        out_bad_type(out);
+        return;
+    }
+    struct slice val = entry_val(ent);
+    out_str(out, val.data, val.len);
+}
+
+static void do_set(const struct slice *args, struct buf *out) {
+    entry_set(&args[1], &args[2]);
+    out_nil(out);
+}
+
+static void do_del(const struct slice *args, struct buf *out) {
+    out_int(out, entry_remove(&args[1]));
+}
+
+// What a scan for `keys` carries along.
+struct keys_scan {
+    struct buf *out;
+    size_t max_size; // of out; beyond it the reply is too big anyway
+    uint32_t n;
+};
+
+static bool do_keys_one(struct hnode *node, void *arg) {
+    struct keys_scan *scan = arg;
+    const struct entry *ent = container_of(node, struct entry, node);
+    if (!entry_expired(ent)) {
+        out_str(scan->out, ent->data, node->key_len);
+        scan->n++;
+    }
+    return buf_size(scan->out) <= scan->max_size;
+}
+
+static void do_keys(const struct slice *args, struct buf *out) {
+    (void)args;
+    struct keys_scan scan = {.out = out, .max_size = buf_size(out) + k_max_msg};
+    size_t arr = out_arr(out, 0);
+    hm_scan(&g_data.db, do_keys_one, &scan);
+    out_arr_mend(out, arr, scan.n);
+}
+
+// Finds the sorted set of a key, NULL where there is no such key. Returns whether that went well;
+// where the key holds something else, says so.
+static bool find_zset(const struct slice *key, struct zset **zset, struct buf *out) {
+    const struct entry *ent = entry_lookup(key);
+    if (ent && ent->type != T_ZSET) {
+        out_bad_type(out);
+        return false;
+    }
+    *zset = ent ? entry_zset(ent) : NULL;
+    return true;
+}
+
+static void do_zadd(const struct slice *args, struct buf *out) {
+    double score;
+    if (!parse_double(&args[2], &score)) {
+        out_bad_double(out);
+        return;
+    }
+    struct zset *zset;
+    if (!find_zset(&args[1], &zset, out)) {
+        return;
+    }
+    if (!zset) {
+        zset = entry_add_zset(&args[1]);
+    }
+    out_int(out, zset_add(zset, args[3].data, args[3].len, score));
+}
+
+static void do_zrem(const struct slice *args, struct buf *out) {
+    struct zset *zset;
+    if (!find_zset(&args[1], &zset, out)) {
+        return;
+    }
+    struct znode *znode = zset ? zset_lookup(zset, args[2].data, args[2].len) : NULL;
+    if (znode) {
+        zset_del(zset, znode);
+        if (zset_size(zset) == 0) {
+            entry_remove(&args[1]);
+        }
+    }
+    out_int(out, znode != NULL);
+}
+
+static void do_zscore(const struct slice *args, struct buf *out) {
+    struct zset *zset;
+    if (!find_zset(&args[1], &zset, out)) {
+        return;
+    }
+    const struct znode *znode = zset ? zset_lookup(zset, args[2].data, args[2].len) : NULL;
+    if (znode) {
+        out_dbl(out, znode->score);
+    } else {
+        out_nil(out);
+    }
+}
+
+// zquery key score name offset limit
+static void do_zquery(const struct slice *args, struct buf *out) {
+    double score;
+    int64_t offset, limit;
+    if (!parse_double(&args[2], &score)) {
+        out_bad_double(out);
+        return;
+    }
+    if (!parse_int(&args[4], &offset) || !parse_int(&args[5], &limit)) {
+        out_bad_int(out);
+        return;
+    }
+    struct zset *zset;
+    if (!find_zset(&args[1], &zset, out)) {
+        return;
+    }
+    size_t max_size = buf_size(out) + k_max_msg;
+    size_t arr = out_arr(out, 0);
+    struct znode *znode = NULL;
+    if (zset && limit > 0) {
+        znode = zset_query(zset, score, args[3].data, args[3].len, offset);
+    }
+    uint32_t n = 0;
+    while (znode && n < limit && buf_size(out) <= max_size) {
+        out_str(out, znode->name, znode->node.key_len);
+        out_dbl(out, znode->score);
+        znode = znode_next(znode);
+        n++;
+    }
+    out_arr_mend(out, arr, n * 2);
+}
+
+// Has the key live for another `ttl_ms`; for none, where that is not positive.
+static void expire_key(const struct slice *key, int64_t ttl_ms, struct buf *out) {
+    if (ttl_ms > INT64_MAX - g_data.now_ms) {
+        out_err(out, ERR_ARG, "the time to live is too large");
+        return;
+    }
+    struct entry *ent = entry_lookup(key);
+    if (ent && ttl_ms > 0) {
+        entry_set_ttl(ent, ttl_ms);
+    } else if (ent) {
+        entry_remove(key);
+    }
+    out_int(out, ent != NULL);
+}
+
+// expire key seconds
+static void do_expire(const struct slice *args, struct buf *out) {
+    int64_t ttl_s, ttl_ms;
+    if (!parse_int(&args[2], &ttl_s)) {
+        out_bad_int(out);
+        return;
+    }
+    if (__builtin_mul_overflow(ttl_s, 1000, &ttl_ms)) {
+        ttl_ms = ttl_s > 0 ? INT64_MAX : INT64_MIN; // too large, and no time at all
+    }
+    expire_key(&args[1], ttl_ms, out);
+}
+
+// pexpire key milliseconds
+static void do_pexpire(const struct slice *args, struct buf *out) {
+    int64_t ttl_ms;
+    if (!parse_int(&args[2], &ttl_ms)) {
+        out_bad_int(out);
+        return;
+    }
+    expire_key(&args[1], ttl_ms, out);
+}
+
+// Returns how many milliseconds the key has left: -1 for ever, -2 where there is no such key.
+static int64_t ttl_of(const struct slice *key) {
+    const struct entry *ent = entry_lookup(key);
+    if (!ent) {
+        return -2;
+    }
+    return ent->heap_idx == k_heap_none ? -1 : entry_deadline(ent) - g_data.now_ms;
+}
+
+static void do_ttl(const struct slice *args, struct buf *out) {
+    int64_t ttl_ms = ttl_of(&args[1]);
+    out_int(out, ttl_ms < 0 ? ttl_ms : ttl_ms / 1000 + (ttl_ms % 1000 >= 500));
+}
+
+static void do_pttl(const struct slice *args, struct buf *out) {
+    out_int(out, ttl_of(&args[1]));
+}
+
+static void do_persist(const struct slice *args, struct buf *out) {
+    struct entry *ent = entry_lookup(&args[1]);
+    bool had_ttl = ent && ent->heap_idx != k_heap_none;
+    if (had_ttl) {
+        entry_set_ttl(ent, -1);
+    }
+    out_int(out, had_ttl);
+}
+
+static const struct command {
+    const char *name; // in small letters
+    int nargs;        // with the name itself
+    void (*f)(const struct slice *args, struct buf *out);
+} k_commands[] = {
+    {"get", 2, do_get},
+    {"set", 3, do_set},
+    {"del", 2, do_del},
+    {"keys", 1, do_keys},
+    {"zadd", 4, do_zadd},
+    {"zrem", 3, do_zrem},
+    {"zscore", 3, do_zscore},
+    {"zquery", 6, do_zquery},
+    {"expire", 3, do_expire},
+    {"pexpire", 3, do_pexpire},
+    {"ttl", 2, do_ttl},
+    {"pttl", 2, do_pttl},
+    {"persist", 2, do_persist},
+};
+
+// Tells whether `arg` is `name`, in letters of any case. Compares the whole of both, so a NUL byte
+// in arg is a byte like others.
+static bool is_command(const struct slice *arg, const char *name) {
+    size_t i = 0;
+    while (i < arg->len && name[i] && (arg->data[i] | 0x20) == name[i]) {
+        i++;
+    }
+    return i == arg->len && !name[i];
+}
+
+// Finds the command and has it reply.
+static void do_request(const struct slice *args, int nargs, struct buf *out) {
+    for (size_t i = 0; i < sizeof(k_commands) / sizeof(k_commands[0]); i++) {
+        const struct command *command = &k_commands[i];
+        if (is_command(&args[0], command->name)) {
+            if (nargs == command->nargs) {
+                command->f(args, out);
+            } else {
+                out_err(out, ERR_ARG, "wrong number of arguments");
+            }
+            return;
+        }
+    }
+    out_err(out, ERR_UNKNOWN, "Unknown cmd");
+}
+
+// ---- the poll set ----
+
+// Has poll() watch `fd` for `events`.
+static void watch(int fd, short events) {
+    size_t slot = (size_t)fd;
+    if (slot >= g_data.cap) {
+        size_t cap = slot * 2 + 16;
+        g_data.fd2conn = mem_realloc(g_data.fd2conn, cap * sizeof(g_data.fd2conn[0]));
+        g_data.poll_set = mem_realloc(g_data.poll_set, cap * sizeof(g_data.poll_set[0]));
+        for (size_t i = g_data.cap; i < cap; i++) {
+            g_data.fd2conn[i] = NULL;
+            g_data.poll_set[i] = (struct pollfd){.fd = -1};
+        }
+        g_data.cap = cap;
+    }
+    g_data.poll_set[slot] = (struct pollfd){.fd = fd, .events = events};
+    if (slot >= g_data.nfds) {
+        g_data.nfds = slot + 1;
+    }
+}
+
+// Has poll() watch `fd` no longer.
+static void unwatch(int fd) {
+    g_data.poll_set[fd] = (struct pollfd){.fd = -1};
+    while (g_data.nfds > 0 && g_data.poll_set[g_data.nfds - 1].fd < 0) {
+        g_data.nfds--;
+    }
+}
+
+// ---- requests ----
+
+// reply = u32 len, len bytes: a value as serial.h has it      len <= k_max_msg
+//
+// Appends the reply to one request. Its length is known only afterwards; where it is above the
+// limit, the reply is taken back and an error takes its place.
+static void reply_request(const struct slice *args, int nargs, struct buf *out) {
+    size_t start = buf_size(out);
+    buf_reserve(out, 4);
+    buf_commit(out, 4);
+    do_request(args, nargs, out);
+    if (buf_size(out) - start - 4 > k_max_msg) {
+        buf_truncate(out, start + 4);
+        out_err(out, ERR_2BIG, "the reply is too big");
+    }
+    store_u32(buf_data(out) + start, (uint32_t)(buf_size(out) - start - 4));
+}
+
+// Nothing after a bad message can be understood: as if the input had ended before it.
+static void reject_input(struct conn *conn, const char *why) {
+    msg("%s", why);
+    buf_truncate(&conn->rbuf, 0);
+    conn->eof = true;
+}
+
+// message = u32 len, len bytes: a request as request.h has it      len <= k_max_msg
+//
+// Answers the first message in rbuf, if it is whole. Returns whether there is a reply to send.
+static bool try_one_request(struct conn *conn) {
+    size_t size = buf_size(&conn->rbuf);
+    if (size < 4) {
+        return false;
+    }
+    const uint8_t *data = buf_data(&conn->rbuf);
+    uint32_t len = load_u32(data);
+    if (len > k_max_msg) {
+        reject_input(conn, "too long");
+        return false;
+    }
+    if (size < 4 + (size_t)len) {
+        return false;
+    }
+
+    struct slice args[k_max_args];
+    int nargs = parse_req(data + 4, len, args);
+    if (nargs < 0) {
+        reject_input(conn, "bad req");
+        return false;
+    }
+    reply_request(args, nargs, &conn->wbuf);
+    buf_consume(&conn->rbuf, 4 + (size_t)len);
+    return true;
+}
+
+// ---- connections ----
+
+// Notes that a byte has moved: the connection is the least idle of all.
+static void renew_idle(struct conn *conn) {
+    conn->idle_start = g_data.now_ms;
+    dlist_detach(&conn->idle_node);
+    dlist_insert_before(&g_data.idle_list, &conn->idle_node);
+}
+
+// Reads once. Returns whether anything came: bytes, or the end of the input.
+static bool try_fill_buffer(struct conn *conn) {
+    uint8_t *end = buf_reserve(&conn->rbuf, k_read_size);
+    ssize_t n = read(conn->fd, end, conn->rbuf.cap - conn->rbuf.tail);
+    if (n < 0) {
+        if (errno != EAGAIN && errno != EINTR) {
+            conn->state = STATE_END;
+        }
+        return false;
+    }
+    if (n == 0) {
+        conn->eof = true;
+    } else {
+        renew_idle(conn);
+    }
+    buf_commit(&conn->rbuf, (size_t)n);
+    return true;
+}
+
+// Writes once, if there is anything to write. Returns whether all replies are through, so that the
+// next requests can have their turn.
+static bool try_flush_buffer(struct conn *conn) {
+    size_t size = buf_size(&conn->wbuf);
+    if (size > 0) {
+        ssize_t n = write(conn->fd, buf_data(&conn->wbuf), size);
+        if (n < 0 && errno != EAGAIN && errno != EINTR) {
+            conn->state = STATE_END;
+            return false;
+        }
+        if (n > 0) {
+            buf_consume(&conn->wbuf, (size_t)n);
+            renew_idle(conn);
+        }
+    }
+    bool all = buf_size(&conn->wbuf) == 0;
+    conn->state = all ? STATE_REQ : STATE_RES;
+    return all;
+}
+
+// Answers the requests that wait in rbuf, as many as possible with one write, until none is whole
+// or the client does not take the replies.
+static void state_req(struct conn *conn) {
+    bool more = true;
+    while (more) {
+        while (more && buf_size(&conn->wbuf) < k_max_pending) {
+            more = try_one_request(conn);
+        }
+        if (!try_flush_buffer(conn)) {
+            return;
+        }
+    }
+    if (conn->eof) {
+        conn->state = STATE_END;
+    }
+}
+
+// Goes on with a reply. Once it is through, requests that came behind it must not wait for more.
+static void state_res(struct conn *conn) {
+    if (try_flush_buffer(conn)) {
+        state_req(conn);
+    }
+}
+
+// Closes the connection and frees it. Input that nobody has read would turn the close into a reset,
+// which can overtake the last replies, so what has come is read first.
+static void conn_done(struct conn *conn) {
+    uint8_t unread[4096];
+    for (int i = 0; i < 16 && read(conn->fd, unread, sizeof(unread)) > 0; i++) {
+    }
+    unwatch(conn->fd);
+    g_data.fd2conn[conn->fd] = NULL;
+    dlist_detach(&conn->idle_node);
+    close(conn->fd);
+    buf_dispose(&conn->rbuf);
+    buf_dispose(&conn->wbuf);
+    free(conn);
+    g_data.poll_set[g_data.listen_fd].events = POLLIN; // a descriptor is free again
+}
+
+// Gives the memory of a buffer back that is empty and was large.
+static void give_back(struct buf *buf) {
+    if (buf_size(buf) == 0 && buf->cap > k_max_kept) {
+        buf_dispose(buf);
+    }
+}
+
+// Does what a ready connection is waiting for.
+static void connection_io(struct conn *conn) {
+    if (conn->state == STATE_RES) {
+        state_res(conn);
+    } else if (try_fill_buffer(conn)) {
+        state_req(conn);
+    }
+    if (conn->state == STATE_END) {
+        conn_done(conn);
+    } else {
+        give_back(&conn->rbuf);
+        give_back(&conn->wbuf);
+        g_data.poll_set[conn->fd].events = conn->state == STATE_REQ ? POLLIN : POLLOUT;
+    }
+}
+
+// Accepts one connection. Returns whether more may be waiting.
+static bool accept_new_conn(void) {
+    int connfd = accept(g_data.listen_fd, NULL, NULL);
+    if (connfd < 0) {
+        if (errno == EINTR || errno == ECONNABORTED) {
+            return true;
+        }
+        if (errno != EAGAIN) {
+            // Out of descriptors, most likely. The client stays in the queue, and poll() would
+            // report it again and again: look away until something is closed, or a while passed.
+            g_data.poll_set[g_data.listen_fd].events = 0;
+        }
+        return false;
+    }
+    // A reply is a small write. Without this, the kernel holds it back while the one before is not
+    // acknowledged, and the client delays that acknowledgement by 40 ms.
+    int one = 1;
+    setsockopt(connfd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    if (fd_set_nb(connfd) < 0) {
+        close(connfd);
+        return true;
+    }
+    watch(connfd, POLLIN);
+    struct conn *conn = mem_alloc(sizeof(*conn));
+    *conn = (struct conn){.fd = connfd, .state = STATE_REQ, .idle_start = g_data.now_ms};
+    dlist_insert_before(&g_data.idle_list, &conn->idle_node);
+    g_data.fd2conn[connfd] = conn;
+    return true;
+}
+
+// ---- timers ----
+//
+// A timer goes off when the clock, in whole milliseconds, is past its deadline. So what is left to
+// wait is rounded up: poll() neither comes back too early, nor again and again until it is time.
+
+// Returns the connection that has been idle for longest, NULL where there are none or never mind.
+static struct conn *first_idle(void) {
+    if (g_data.idle_timeout_ms == 0 || dlist_empty(&g_data.idle_list)) {
+        return NULL;
+    }
+    return container_of(g_data.idle_list.next, struct conn, idle_node);
+}
+
+// Returns how many milliseconds poll() may wait until a timer goes off, -1 for any time.
+static int next_timer_ms(void) {
+    int64_t now_ms = get_monotonic_msec(), next_ms = INT64_MAX;
+    if (!g_data.poll_set[g_data.listen_fd].events) {
+        next_ms = now_ms + k_accept_retry_ms;
+    }
+    const struct conn *conn = first_idle();
+    if (conn && conn->idle_start + g_data.idle_timeout_ms < next_ms) {
+        next_ms = conn->idle_start + g_data.idle_timeout_ms;
+    }
+    if (g_data.heap.len > 0 && g_data.heap.items[0].val < next_ms) {
+        next_ms = g_data.heap.items[0].val;
+    }
+    if (next_ms == INT64_MAX) {
+        return -1;
+    }
+    if (next_ms < now_ms) {
+        return 0;
+    }
+    return next_ms - now_ms < INT_MAX ? (int)(next_ms - now_ms) + 1 : INT_MAX;
+}
+
+// Closes the connections that have been idle for too long, and removes keys that have expired, but
+// not more than k_max_works: where some are left, next_timer_ms() is 0.
+static void process_timers(void) {
+    int64_t now_ms = get_monotonic_msec();
+    struct conn *conn;
+    while ((conn = first_idle()) && now_ms > conn->idle_start + g_data.idle_timeout_ms) {
+        msg("removing idle connection: %d", conn->fd);
+        conn_done(conn);
+    }
+    for (int i = 0; i < k_max_works && g_data.heap.len > 0; i++) {
+        struct heap_item first = g_data.heap.items[0];
+        if (now_ms <= first.val) {
+            break;
+        }
+        struct entry *ent = container_of(first.ref, struct entry, heap_idx);
+        hm_pop(&g_data.db, &ent->node, hnode_same);
+        entry_del(ent);
+    }
+}
+
+// ---- main: the event loop ----
+
+// A flag alone would be a race: the signal may come after we looked at it and before poll() waits.
+// A byte in a pipe waits for us.
+static void on_stop_signal(int sig) {
+    (void)sig;
+    int err = errno;
+    if (write(g_data.stop_pipe[1], "", 1) < 0) {
+        // The pipe is full: poll() will report it all the same.
+    }
+    errno = err;
+}
+
+// Has SIGINT and SIGTERM arrive as something to read, and SIGPIPE not at all.
+static void catch_signals(void) {
+    if (pipe(g_data.stop_pipe) < 0 || fd_set_nb(g_data.stop_pipe[1]) < 0) {
+        die("pipe");
+    }
+    struct sigaction action = {.sa_handler = on_stop_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, NULL);
+}
+
+// One turn: waits until something is ready, then serves it. Returns whether there is another turn.
+static bool one_turn(void) {
+    int ready = poll(g_data.poll_set, g_data.nfds, next_timer_ms());
+    if (ready < 0 && errno != EINTR) {
+        die("poll");
+    }
+    if (ready == 0) {
+        g_data.poll_set[g_data.listen_fd].events = POLLIN;
+    }
+    for (size_t fd = 0; ready > 0 && fd < g_data.nfds; fd++) {
+        if (!g_data.poll_set[fd].revents) {
+            continue;
+        }
+        ready--;
+        g_data.now_ms = get_monotonic_msec();
+        if ((int)fd == g_data.stop_pipe[0]) {
+            return false;
+        }
+        if ((int)fd == g_data.listen_fd) {
+            while (accept_new_conn()) {
+            }
+        } else {
+            connection_io(g_data.fd2conn[fd]);
+        }
+    }
+    process_timers();
+    return true;
+}
+
+int main(void) {
+    g_data.hash_key = hash_key_init();
+    g_data.idle_timeout_ms = env_long("IDLE_TIMEOUT_MS", k_idle_timeout_ms, 0, INT_MAX);
+    dlist_init(&g_data.idle_list);
+    catch_signals();
+    g_data.listen_fd = tcp_listen(env_ip("BIND"), env_port());
+    if (fd_set_nb(g_data.listen_fd) < 0) {
+        die("fcntl");
+    }
+    watch(g_data.stop_pipe[0], POLLIN);
+    watch(g_data.listen_fd, POLLIN);
+    while (one_turn()) {
+    }
+
+    for (size_t fd = 0; fd < g_data.cap; fd++) {
+        if (g_data.fd2conn[fd]) {
+            conn_done(g_data.fd2conn[fd]);
+        }
+    }
+    close(g_data.listen_fd);
+    close(g_data.stop_pipe[0]);
+    close(g_data.stop_pipe[1]);
+    free(g_data.fd2conn);
+    free(g_data.poll_set);
+    entry_clear();
+}
