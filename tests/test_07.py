@@ -1,0 +1,21 @@
+"""Chapter 07: get, set, del."""
+from __future__ import annotations
+
+import pytest
+
+from cases import Case, abuse, cases, framing, strings
+
+
+@pytest.mark.parametrize("case", cases(7, framing))
+def test_framing(case: Case) -> None:
+    case(7)
+
+
+@pytest.mark.parametrize("case", cases(7, abuse))
+def test_abuse(case: Case) -> None:
+    case(7)
+
+
+@pytest.mark.parametrize("case", cases(7, strings))
+def test_strings(case: Case) -> None:
+    case(7)
