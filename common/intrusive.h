@@ -13,4 +13,4 @@
 #include <stddef.h>
 
 // The struct of type `type` whose `member` lies at `ptr`.
-#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)(((char *)(ptr)) - offsetof(type, member)))

@@ -182,6 +182,7 @@ static void do_del(const struct slice *args, struct conn *conn) {
     reply(conn, RES_OK, NULL, 0);
 }
 
+// clang-format off
 static const struct command {
     const char *name; // in small letters
     int nargs;        // with the name itself
@@ -191,6 +192,7 @@ static const struct command {
     {"set", 3, do_set},
     {"del", 2, do_del},
 };
+// clang-format on
 
 // Tells whether `arg` is `name`, in letters of any case. Compares the whole of both, so a NUL byte
 // in arg is a byte like others.

@@ -221,7 +221,7 @@ static int serve_input(void) {
         }
         int nargs = split_words(line, args);
         if (nargs < 0) {
-            msg("not sent: a quote is not closed or has more behind it, or there are too many words");
+            msg("not sent: a quote is not closed or has more behind it, or too many words");
             status = 1;
         } else if (nargs > 0) {
             if (send_req(fd, args, (size_t)nargs)) {

@@ -201,6 +201,7 @@ static void do_keys(const struct slice *args, struct buf *out) {
     out_arr_mend(out, arr, scan.n);
 }
 
+// clang-format off
 static const struct command {
     const char *name; // in small letters
     int nargs;        // with the name itself
@@ -211,6 +212,7 @@ static const struct command {
     {"del", 2, do_del},
     {"keys", 1, do_keys},
 };
+// clang-format on
 
 // Tells whether `arg` is `name`, in letters of any case. Compares the whole of both, so a NUL byte
 // in arg is a byte like others.

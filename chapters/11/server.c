@@ -389,6 +389,7 @@ static void do_zquery(const struct slice *args, struct buf *out) {
     out_arr_mend(out, arr, n * 2);
 }
 
+// clang-format off
 static const struct command {
     const char *name; // in small letters
     int nargs;        // with the name itself
@@ -403,6 +404,7 @@ static const struct command {
     {"zscore", 3, do_zscore},
     {"zquery", 6, do_zquery},
 };
+// clang-format on
 
 // Tells whether `arg` is `name`, in letters of any case. Compares the whole of both, so a NUL byte
 // in arg is a byte like others.

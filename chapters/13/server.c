@@ -513,6 +513,7 @@ static void do_persist(const struct slice *args, struct buf *out) {
     out_int(out, had_ttl);
 }
 
+// clang-format off
 static const struct command {
     const char *name; // in small letters
     int nargs;        // with the name itself
@@ -532,6 +533,7 @@ static const struct command {
     {"pttl", 2, do_pttl},
     {"persist", 2, do_persist},
 };
+// clang-format on
 
 // Tells whether `arg` is `name`, in letters of any case. Compares the whole of both, so a NUL byte
 // in arg is a byte like others.
