@@ -1,9 +1,960 @@
-"""Tests of the harness itself."""
+"""Tests of the harness itself: what it decodes, how it fails, that it leaves nothing behind.
+
+They need no C program: the servers here are a few lines of Python.
+"""
 from __future__ import annotations
 
-from harness import wire
+import os
+import random
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Callable, Dict, List
+
+import pytest
+
+from harness import AnyOrder, Between, Conn, Err, Model, OneOf, Server, Status, session, wire
+from harness import build, check_session, model, run_client, run_model_test, run_program, settings
+from harness.fake import FakeServer, replies
+from harness.session import console_blocks, load, parse
+
+pytestmark = pytest.mark.inside
+
+TESTS = Path(__file__).parent
+MODEL_SERVER = f"{sys.executable} {TESTS}/harness/model_server.py NN"
 
 
-def test_values_survive_a_round_trip() -> None:
-    value = [b"a", 1.5, None, -3, wire.Err(1, "Unknown cmd"), [b""]]
+def failure(action: Callable[[], object]) -> str:
+    """The text with which it fails."""
+    with pytest.raises(AssertionError) as caught:
+        action()
+    return str(caught.value)
+
+
+# ---- wire -------------------------------------------------------------------------------------
+
+
+def test_values_survive_encoding_and_decoding() -> None:
+    value = [b"a\0", 1.5, -0.0, float("-inf"), None, -(2**63), Err(1, "Unknown cmd"), [], [b""]]
     assert wire.same(value, wire.decode_value(wire.encode_value(value)))
+    assert wire.encode_value([b"k", 2]).hex() == "0402000000" "02010000006b" "030200000000000000"
+    assert wire.encode_value(Err(4, "no")).hex() == "010400000002000000" "6e6f"
+    assert wire.decode_status(bytes.fromhex("02000000")) == Status(wire.RES_NX, b"")
+
+
+def test_requests_survive_encoding_and_decoding() -> None:
+    assert wire.request("get", b"k").hex() == "10000000" "02000000" "03000000676574" "010000006b"
+    assert wire.decode_request(wire.body("set", b"", "v")) == [b"set", b"", b"v"]
+
+
+def test_numbers_as_arguments() -> None:
+    assert [wire.to_bytes(a) for a in (5, 0.1, float("inf"), "é")] == [b"5", b"0.1", b"inf", b"\xc3\xa9"]
+
+
+@pytest.mark.parametrize("chapter", [7, 9])
+@pytest.mark.parametrize("name", wire.malformed_requests(9))
+def test_malformed_requests_are_malformed_but_framed(chapter: int, name: str) -> None:
+    raw = wire.malformed_requests(chapter)[name]
+    (body,), rest = wire.split_frames(raw)
+    assert rest == b"" and len(body) <= wire.max_msg(chapter)
+    with pytest.raises(wire.WireError):
+        wire.decode_request(body)
+
+
+@pytest.mark.parametrize("name", wire.malformed_replies(11))
+def test_malformed_replies_are_malformed(name: str) -> None:
+    raw = wire.malformed_replies(11)[name]
+    bodies, rest = wire.split_frames(raw)
+    if bodies:
+        with pytest.raises(wire.WireError):
+            wire.decode_reply(11, bodies[0])
+    else:
+        assert len(rest) < 4 or struct.unpack_from("<I", rest)[0] > len(rest) - 4
+
+
+@pytest.mark.parametrize(
+    "body, offset, text",
+    [
+        (b"\x07", 0, "tag 7 is none of 0 to 5"),
+        (b"\2\5\0\0\0abc", 5, "a string needs 5 bytes, 3 are left"),
+        (b"\4\2\0\0\0\0", 6, "a tag needs 1 bytes, 0 are left"),
+        (b"\0\0", 1, "1 bytes are left over"),
+        (b"\5" + struct.pack("<d", float("nan")), 0, "the double is not a number"),
+    ],
+)
+def test_the_decoder_names_the_wrong_byte(body: bytes, offset: int, text: str) -> None:
+    with pytest.raises(wire.WireError) as caught:
+        wire.decode_value(body)
+    assert (caught.value.offset, str(caught.value)) == (offset, text)
+
+
+@pytest.mark.parametrize(
+    "expected, got, result",
+    [
+        (1, 1, True), (1, 1.0, False), (1.0, 1, False), (0.0, -0.0, False), (None, 0, False),
+        ("v", b"v", True), (b"v", b"w", False), ([1, [b"a"]], [1, [b"a"]], True), ([1], [1, 2], False),
+        (Err(4), Err(4, "x"), True), (Err(4), Err(3, "x"), False), (Err(1, "a"), Err(1, "b"), False),
+        (Status(1), Status(1, b"x"), True), (Status(0, b""), Status(0, b"x"), False),
+        (OneOf(1, None), None, True), (OneOf(1, None), 2, False),
+        (Between(1, 3), 3, True), (Between(1, 3), 4, False), (Between(1, 3), 2.0, False),
+        (AnyOrder([b"a", b"b"]), [b"b", b"a"], True), (AnyOrder([b"a", b"a"]), [b"a", b"b"], False),
+        (AnyOrder([b"a"]), [b"a", b"a"], False), (AnyOrder([]), None, False),
+    ],
+)  # fmt: skip
+def test_same(expected: object, got: object, result: bool) -> None:
+    assert wire.same(expected, got) is result
+    if not isinstance(expected, (OneOf, Between, AnyOrder)):
+        return
+    assert wire.same(expected, wire.nearest(expected, got))  # a plain value that fits the pattern
+
+
+def test_doubles_are_printed_with_the_fewest_digits() -> None:
+    shown = [wire.show_double(x) for x in (1.0, 0.1, 1 / 3, 1e16, 5e-324, float("-inf"), 100000.0)]
+    assert shown == ["1", "0.1", "0.3333333333333333", "1e+16", "5e-324", "-inf", "1e+05"]
+
+
+def test_what_the_client_prints() -> None:
+    text = wire.client_text([b"a", [None], Err(1, "Unknown cmd"), -2])
+    assert text == b"""(arr) len=4
+(str) a
+(arr) len=1
+(nil)
+(arr) end
+(err) 1 Unknown cmd
+(int) -2
+(arr) end
+"""
+    assert wire.client_text(Status(2, b"")) == b"server says: [2]\n"
+    assert wire.client_text(Status(0, b"v")) == b"server says: [0] v\n"
+    assert wire.client_text(b"world", 4) == b"server says: world\n"
+
+
+def test_the_caret_stands_under_the_byte() -> None:
+    data = bytes(range(256))
+    for mark in (0, 5, 15, 16, 200, 255):
+        rows = wire.hexdump(data, mark, "here")
+        i = next(i for i, row in enumerate(rows) if "^^" in row)
+        column = rows[i].index("^^")
+        assert rows[i - 1][column : column + 2] == f"{mark:02x}"
+        assert rows[i].endswith("^^ here")
+    assert wire.hexdump(b"ab", 2)[-1].index("^^") == len("0000  61 62 ")  # a byte that is missing
+    assert len(wire.hexdump(bytes(10000), 5000)) < 15
+
+
+# ---- conn -------------------------------------------------------------------------------------
+
+
+def ask_fake(chapter: int, raw: bytes, *args: wire.Arg, **options: object) -> str:
+    """How `ask` fails where the server answers with these bytes."""
+    with FakeServer(replies(raw)) as fake, Conn(fake.port, chapter) as conn:
+        return failure(lambda: conn.ask(*args, **options))  # type: ignore[arg-type]
+
+
+def test_a_wrong_value_is_explained() -> None:
+    text = ask_fake(9, wire.frame(wire.encode_value(b"vw")), "get", "k", expect=b"v")
+    assert text.splitlines() == [
+        "the reply is wrong (chapter 09)",
+        "  sent      get k",
+        "            0000  10 00 00 00 02 00 00 00 03 00 00 00 67 65 74 01  ............get.",
+        "            0010  00 00 00 6b                                      ...k",
+        "  expected  (str) v",
+        "  received  (str) vw",
+        "  its bytes 0000  07 00 00 00 02 02 00 00 00 76 77                 .........vw",
+        "                                 ^^",
+    ]
+
+
+def test_a_wrong_text_is_explained() -> None:
+    text = ask_fake(4, wire.frame(b"World"), "hello", expect=b"world")
+    assert "expected  world" in text and "received  World" in text
+    line, caret = text.splitlines()[-2:]
+    assert line[caret.index("^^") :].startswith("57")
+
+
+def test_a_malformed_reply_is_explained() -> None:
+    text = ask_fake(9, wire.frame(b"\2\5\0\0\0abc"), "get", "k")
+    assert text.startswith("the reply is malformed (chapter 09)\n")
+    assert text.endswith("^^ a string needs 5 bytes, 3 are left")
+
+
+@pytest.mark.parametrize(
+    "raw, what, perhaps",
+    [
+        (b"", "the connection was closed without a reply", "did the server crash, or take the request"),
+        (b"\5\0", "the connection was closed after 2 of 4 bytes", "ended inside a reply"),
+        (b"\5\0\0\0", "the connection was closed after 4 of 9 bytes", "ended inside a reply"),
+        (b"\0\0\0\5\0\0\0\0\0", "a reply of 83886080 bytes is announced", "the length is big-endian"),
+        (b"\5\0\0\0\0", "the connection was closed after 5 of 9 bytes", "count its own four bytes"),
+    ],
+)
+def test_a_reply_that_does_not_come_whole_is_explained(raw: bytes, what: str, perhaps: str) -> None:
+    text = ask_fake(7, raw, "get", "k")
+    assert text.startswith(what)
+    assert perhaps in text.splitlines()[-1]
+    assert "  sent      get k" in text
+
+
+def test_a_server_that_does_not_put_pieces_together_is_explained() -> None:
+    def handler(sock: socket.socket) -> None:
+        sock.recv(4)
+        sock.sendall(wire.frame(b"\0\0\0\0")[:4])
+
+    with FakeServer(handler) as fake, Conn(fake.port, 7) as conn:
+        conn.send(wire.request("get", "k")[:4])
+        conn.recv_exactly(1)
+        conn.send(wire.request("get", "k")[4:])
+        text = failure(conn.recv)
+    assert text.splitlines()[-1].endswith("does the server handle a request that arrives in 2 pieces?")
+
+
+def test_no_answer_is_explained_within_the_limit() -> None:
+    with FakeServer(lambda sock: time.sleep(5)) as fake, Conn(fake.port, 9, seconds=0.1) as conn:
+        start = time.monotonic()
+        text = failure(lambda: conn.ask("get", "k"))
+        assert text.startswith(f"no reply within {settings.limit(0.1):g} s")
+        assert time.monotonic() - start < settings.limit(0.1) + 2
+        assert "still open after" in failure(conn.expect_closed)
+
+
+def test_big_pipelines_do_not_deadlock() -> None:
+    def echo(sock: socket.socket) -> None:
+        while True:
+            data = sock.recv(1 << 16)
+            if not data:
+                return
+            sock.sendall(data)  # blocks until we read
+
+    texts = [(b"x" * 4000 + b"%d" % i,) for i in range(5000)]  # 20 MB, more than any socket buffer
+    with FakeServer(echo) as fake, Conn(fake.port, 6) as conn:
+        assert conn.pipeline(texts, expect=[text for (text,) in texts]) == [text for (text,) in texts]
+
+
+def test_a_wrong_reply_in_a_pipeline_is_named() -> None:
+    good = [wire.frame(wire.encode_value(i)) for i in range(10)]
+    good[6] = wire.frame(wire.encode_value(60))
+    with FakeServer(replies(b"".join(good))) as fake, Conn(fake.port, 9) as conn:
+        text = failure(lambda: conn.pipeline([["del", str(i)] for i in range(10)], list(range(10))))
+    assert text.startswith("reply 7 of 10: the reply is wrong")
+    assert "sent      del 6" in text
+
+
+def test_a_pipeline_that_stops_is_explained() -> None:
+    raw = wire.frame(b"\0") * 3
+    with FakeServer(replies(raw)) as fake, Conn(fake.port, 9) as conn:
+        text = failure(lambda: conn.pipeline([["get", "k"]] * 10))
+    assert text.startswith("reply 4 of 10: the connection was ")
+    assert "... 7 requests in all" in text
+
+
+def test_the_first_wrong_byte_of_raw_bytes() -> None:
+    with FakeServer(replies(b"server says world")) as fake, Conn(fake.port, 5) as conn:
+        conn.send(wire.frame(b""))
+        text = failure(lambda: conn.expect_bytes(b"server said world"))
+    lines = text.splitlines()
+    i = next(i for i, line in enumerate(lines) if "^^" in line)
+    assert lines[i - 1][lines[i].index("^^") :].startswith("79")  # the y
+
+
+def test_how_a_connection_ends() -> None:
+    def reset(sock: socket.socket) -> None:
+        sock.recv(1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with FakeServer(replies(b"")) as fake, Conn(fake.port, 9) as conn:
+        conn.send(wire.request("get", "k"))
+        conn.expect_closed(reset_ok=False)
+    with FakeServer(replies(b"x")) as fake, Conn(fake.port, 9) as conn:
+        conn.send(wire.request("get", "k"))
+        assert "bytes came where" in failure(conn.expect_closed)
+    with FakeServer(reset) as fake, Conn(fake.port, 9) as conn:
+        conn.send(b"x")
+        conn.expect_closed()
+        assert "was reset, not closed" in failure(lambda: conn.expect_closed(reset_ok=False))
+    with FakeServer(replies(b"")) as fake, Conn(fake.port, 9) as conn:
+        conn.expect_silence(0.05)
+        conn.send(wire.request("get", "k"))
+        assert "the connection was closed where the server should wait" in failure(
+            lambda: conn.expect_silence(5)
+        )
+
+
+def test_our_end_of_a_connection() -> None:
+    seen: List[object] = []
+
+    def handler(sock: socket.socket) -> None:
+        try:
+            seen.append(sock.recv(100))
+            seen.append(sock.recv(100))
+        except ConnectionResetError:
+            seen.append("reset")
+
+    with FakeServer(handler) as fake:
+        conn = Conn(fake.port, 9)
+        conn.send(b"a")
+        settings.wait_until(lambda: seen, "the first byte")
+        conn.shutdown_write()
+        conn.expect_closed()
+        assert seen == [b"a", b""]
+        seen.clear()
+        conn = Conn(fake.port, 9)
+        conn.send(b"b")
+        settings.wait_until(lambda: seen, "the first byte")
+        conn.reset()
+        settings.wait_until(lambda: len(seen) == 2, "the reset")
+        assert seen == [b"b", "reset"]
+
+
+def test_a_peer_that_takes_nothing_does_not_hang_us() -> None:
+    with FakeServer(lambda sock: time.sleep(30)) as fake, Conn(fake.port, 9, seconds=0.1) as conn:
+        taken = conn.send_some(bytes(50 << 20), seconds=0.05)
+        assert 0 < taken < 50 << 20
+        assert "took no byte" in failure(lambda: conn.send(bytes(50 << 20)))
+
+
+# ---- process ----------------------------------------------------------------------------------
+
+MEAN_SERVER = """
+import os, signal, socket, sys
+how = sys.argv[1]
+s = socket.create_server(("127.0.0.1", int(os.environ["PORT"])))
+signal.signal(signal.SIGTERM, lambda *_: os._exit(3 if how == "status" else 0))
+if how == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if how == "report":
+    print("==1==ERROR: LeakSanitizer: detected memory leaks", flush=True)
+if how == "child" and os.fork() == 0:
+    print("child", os.getpid(), flush=True)
+    signal.pause()
+if how != "silent":
+    print("listening on 127.0.0.1:%d" % s.getsockname()[1], file=sys.stderr, flush=True)
+print("hello from", how, flush=True)
+while True:
+    c, _ = s.accept()
+    if c.recv(1) and how == "crash":
+        os.kill(os.getpid(), signal.SIGSEGV)
+"""
+
+
+@pytest.fixture
+def mean(tmp_path: Path) -> Callable[[str], List[str]]:
+    """The command line of a server that misbehaves in the given way."""
+    path = tmp_path / "mean.py"
+    path.write_text(MEAN_SERVER)
+    return lambda how: [sys.executable, str(path), how]
+
+
+def use(chapter: int, command: List[str]) -> None:
+    """Starts and ends a server."""
+    with Server(chapter, command=command):
+        pass
+
+
+def test_a_crash_is_told_with_the_log(mean: Callable[[str], List[str]]) -> None:
+    def crash() -> None:
+        with Server(9, command=mean("crash")) as server, server.connect() as conn:
+            conn.ask("get", "k")
+
+    text = failure(crash)
+    assert text.startswith("the connection was ")
+    assert "and the server ended in the middle of the test (killed by SIGSEGV)" in text
+    assert "hello from crash" in text
+
+
+def test_a_crash_after_the_last_answer_fails_too(mean: Callable[[str], List[str]]) -> None:
+    def crash() -> None:
+        with Server(3, command=mean("crash")) as server, server.connect() as conn:
+            conn.send(b"x")
+            conn.expect_closed()
+
+    assert failure(crash).startswith("the server ended in the middle of the test (killed by SIGSEGV)")
+
+
+def test_the_exit_status_counts_from_chapter_06_on(mean: Callable[[str], List[str]]) -> None:
+    use(5, mean("status"))
+    assert "must exit with status 0, not with exit status 3" in failure(lambda: use(6, mean("status")))
+
+
+def test_a_sanitizer_report_counts(mean: Callable[[str], List[str]]) -> None:
+    assert "LeakSanitizer: detected" in failure(lambda: use(9, mean("report")))
+
+
+def test_a_server_that_ignores_sigterm(
+    mean: Callable[[str], List[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_TIME_FACTOR", "0.05")
+    server = Server(9, command=mean("stubborn"))
+
+    def run() -> None:
+        with server:
+            pass
+
+    assert "did not end within 0.5 s of SIGTERM" in failure(run)
+    assert not server.alive()
+
+
+def test_a_server_that_does_not_come_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_TIME_FACTOR", "0.05")
+    text = failure(lambda: use(9, ["sh", "-c", "echo starting; exec sleep 60"]))
+    assert "did not come up within 0.5 s" in text and "  starting" in text
+    assert "ended at once (exit status 7)" in failure(lambda: use(9, ["sh", "-c", "exit 7"]))
+    assert "cannot be started" in failure(lambda: use(9, ["/does/not/exist"]))
+
+
+def test_a_foreign_server_that_is_silent_is_found(
+    mean: Callable[[str], List[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVER", " ".join(mean("silent")))
+    with Server(9) as server, server.connect() as conn:
+        conn.send(b"x")
+        assert server.wait_line("hello from silent") == server.log[0]
+        assert "did not print 2 times the line" in failure(lambda: server.wait_line("hello", 2, 0.05))
+
+
+def test_the_whole_process_group_ends(mean: Callable[[str], List[str]]) -> None:
+    with Server(9, command=mean("child")) as server:
+        child = server.wait_line(re.compile("^child")).split()[1]
+    status = Path(f"/proc/{child}/stat")
+    gone = lambda: not status.exists() or status.read_text().split()[2] == "Z"  # noqa: E731
+    settings.wait_until(gone, "the child has ended")
+
+
+def test_looking_at_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVER", MODEL_SERVER)
+    with Server(9) as server:
+        before = server.fd_count()
+        with server.connect() as conn:
+            assert conn.ask("get", "k", expect=None) is None
+            assert server.fd_count() == before + 1
+        settings.wait_until(lambda: server.fd_count() == before, "the connection is closed")
+        assert server.rss_kb() > 1000
+        assert server.cpu_ms() > 0
+        assert "did not print the line" in failure(lambda: server.wait_line("x", seconds=0.05))
+        assert server.stop(signal.SIGINT) == 0
+
+
+def test_the_number_of_descriptors_can_be_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVER", MODEL_SERVER)
+    with Server(9, nofile=20) as server:
+        limits = Path(f"/proc/{server.pid}/limits").read_text()
+        assert [line.split()[3] for line in limits.splitlines() if "open files" in line] == ["20"]
+
+
+def test_the_caller_s_port_does_not_reach_a_server(
+    mean: Callable[[str], List[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PORT", "1")
+    with Server(5, command=mean("plain")) as server:
+        assert server.port > 1024
+
+
+def test_a_program_s_output_status_and_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLIENT", "sh -c 'cat; echo \"$PORT $1\" >&2; exit 5' sh")
+    assert run_client(9, ["arg"], 77, stdin="in\n") == ("in\n", "77 arg\n", 5)
+    monkeypatch.setenv("CLIENT", "sh -c 'echo begun; sleep 60'")
+    text = failure(lambda: run_client(9, [], 77, seconds=0.2))
+    assert "did not end within" in text and "begun" in text
+    monkeypatch.setenv("CLIENT", "sh -c 'kill -SEGV $$'")
+    assert "killed by SIGSEGV" in failure(lambda: run_client(9, [], 77))
+
+
+def test_a_missing_program_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SERVER", raising=False)
+    monkeypatch.setenv("WORKBOOK_PREBUILT", "1")
+    monkeypatch.setenv("WORKBOOK_BUILD", str(tmp_path))
+    monkeypatch.setattr(build, "_built", {})
+    assert f"there is no server of chapter 09: {tmp_path}/09/server" in failure(lambda: Server(9))
+    assert "there is no test_avl of chapter 10" in failure(lambda: run_program(10, "test_avl"))
+
+
+def test_make_is_called_once_with_the_agreed_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SERVER", raising=False)
+    monkeypatch.delenv("WORKBOOK_PREBUILT", raising=False)
+    monkeypatch.setenv("WORKBOOK_BUILD", str(tmp_path / "b"))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(build, "_built", {})
+    fake = tmp_path / "make"
+    fake.write_text(f'#!/bin/sh\necho "$*" >>{tmp_path}/log\necho server.c:1: broken\nexit 2\n')
+    fake.chmod(0o755)
+    for _ in range(2):
+        text = failure(lambda: build.program(9, "server"))
+        assert "chapter 09 does not build" in text and "server.c:1: broken" in text
+    assert (tmp_path / "log").read_text() == f"-s -C {settings.ROOT} build-09 B={tmp_path}/b\n"
+
+
+# ---- model ------------------------------------------------------------------------------------
+
+
+def test_the_model_of_07() -> None:
+    m = Model(7)
+    assert m.do("get", "k") == Status(2, b"")
+    assert m.do("SET", "k", b"\0") == Status(0, b"")
+    assert m.do("get", "k") == Status(0, b"\0")
+    assert m.do("del", "k") == m.do("del", "k") == Status(0, b"")
+    assert m.do("get") == Status(1)
+    assert m.do("keys") == m.do("get\0", "k") == Status(1, b"Unknown cmd")
+
+
+def test_the_model_of_sorted_sets() -> None:
+    m = Model(11)
+    assert [m.do("zadd", "z", s, n) for s, n in ((1, "b"), ("-0", "a"), ("inf", "c"), (1, ""))] == [1] * 4
+    assert m.do("zadd", "z", "2", "b") == 0
+    assert wire.same(m.do("zscore", "z", "a"), 0.0)
+    everything = m.do("zquery", "z", "-inf", "", "0", "10")
+    assert everything == [b"a", 0.0, b"", 1.0, b"b", 2.0, b"c", float("inf")]
+    assert m.do("zquery", "z", 2, "b", -1, 2) == [b"", 1.0, b"b", 2.0]
+    assert m.do("zquery", "z", "inf", "d", -1, 5) == [b"c", float("inf")]
+    assert m.do("zquery", "z", 0, "", -1, 5) == []
+    assert m.do("zquery", "z", 0, "", model.INT64_MAX, 5) == m.do("zquery", "z", 0, "", 0, 0) == []
+    assert m.do("zadd", "z", "nan", "a") == m.do("zadd", "z", "1e400", "a") == Err(4)
+    assert m.do("get", "z") == Err(3)
+    assert wire.same(m.do("zadd", "z", "x", "a"), Err(4))
+    m.do("set", "s", "v")
+    assert m.do("zrem", "s", "a") == Err(3)
+    assert wire.same(m.do("zadd", "s", "x", "a"), Err(3)) and wire.same(m.do("zadd", "s", "x", "a"), Err(4))
+    assert [m.do("zrem", "z", n) for n in ("a", "", "b", "c", "c")] == [1, 1, 1, 1, 0]
+    assert wire.same(m.do("keys"), [b"s"])
+
+
+def test_the_model_of_ttls() -> None:
+    now = [1000]
+    m = Model(13, clock=lambda: now[0])
+    assert [m.do("ttl", "k"), m.do("expire", "k", 1), m.do("persist", "k")] == [-2, 0, 0]
+    m.do("set", "k", "v")
+    assert m.do("pttl", "k") == -1
+    assert m.do("expire", "k", 2) == 1
+    now[0] += 600
+    assert wire.same(m.do("pttl", "k"), 1400) and wire.same(m.do("ttl", "k"), 1)
+    now[0] = 3000
+    assert m.do("get", "k") == b"v"  # exactly at the deadline it is still there
+    now[0] = 3001
+    assert m.do("get", "k") is None and wire.same(m.do("keys"), [])
+    m.do("set", "k", "v")
+    m.do("pexpire", "k", 5)
+    m.do("set", "k", "w")
+    assert m.do("persist", "k") == 0
+    for wrong in ("", "1.5", "x", model.INT64_MAX, 2**63):
+        assert m.do("expire", "k", wrong) == Err(4)
+    assert m.do("pexpire", "k", 10**15) == 1 and m.do("persist", "k") == 1
+    assert m.do("expire", "k", 0) == 1 and m.do("get", "k") is None
+
+
+@pytest.mark.parametrize(
+    "text, value",
+    [
+        (b"1", 1.0), (b"+.5", 0.5), (b"5.", 5.0), (b"1E3", 1000.0), (b"-INF", float("-inf")),
+        (b"-0", 0.0), (b"-1e-400", 0.0), (b"", None), (b".", None), (b" 1", None), (b"1\n", None),
+        (b"nan", None), (b"0x1", None), (b"1e400", None), (b"1_0", None), (b"infinit", None),
+    ],
+)  # fmt: skip
+def test_doubles_of_the_model(text: bytes, value: object) -> None:
+    assert wire.same(value, model.parse_double(text))
+
+
+def test_integers_of_the_model() -> None:
+    good = [b"0", b"-5", b"9223372036854775807", b"-9223372036854775808"]
+    assert [model.parse_int(t) for t in good] == [0, -5, 2**63 - 1, -(2**63)]
+    bad = [b"", b"-", b"+1", b" 1", b"1\n", b"1x", b"9223372036854775808", b"\xd9\xa1"]
+    assert [model.parse_int(t) for t in bad] == [None] * len(bad)
+
+
+def test_the_generator_reaches_every_command_and_every_kind_of_error() -> None:
+    generator, m = model.Generator(13, random.Random(1)), Model(13)
+    replies_by_name: Dict[bytes, List[object]] = {}
+    for _ in range(20000):
+        command = generator.command()
+        replies_by_name.setdefault(command[0].lower(), []).append(m.do(*command))
+    for name in model.COMMANDS:
+        kinds = {wire.show_value(r)[:7] for r in replies_by_name[name]}
+        assert "(err) 4" in kinds, f"{name!r} never gets a wrong argument"
+        assert len(kinds) >= 2, f"{name!r} always gets the same kind of reply"
+    assert Err(3) in replies_by_name[b"zadd"] and Err(3) in replies_by_name[b"get"]
+    assert max(len(r) for r in replies_by_name[b"zquery"] if isinstance(r, list)) >= 16
+
+
+@pytest.mark.parametrize("chapter", [7, 9, 11, 14])
+@pytest.mark.parametrize("connections, pipelined", [(1, False), (4, True)])
+def test_the_model_test_accepts_a_right_server(
+    chapter: int, connections: int, pipelined: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVER", MODEL_SERVER)
+    with Server(chapter) as server:
+        run_model_test(server, chapter, 1000, connections, pipelined)
+
+
+@pytest.mark.parametrize(
+    "chapter, fault",
+    [
+        (7, "words[0].lower().decode() == 'get\\0'"),
+        (9, "words[0] == b'keys' and self.values and self.values.popitem()"),
+        (11, "words[0] == b'zrem' and self.values.update({words[1]: {}})"),
+        (13, "words[0] == b'set' and self.deadlines.update({words[1]: 10**15})"),
+    ],
+    ids=["a NUL in a name", "keys loses one", "an emptied set stays", "set keeps a TTL"],
+)
+def test_the_model_test_catches_a_wrong_server(
+    chapter: int, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = (TESTS / "harness" / "model_server.py").read_text()
+    source = source.replace("parents[1]", "parents[0]").replace(
+        "def serve(", f"class Model(Model):\n    def do(self, *words):\n        r = super().do(*words)\n"
+        f"        {fault}\n        return r\n\n\ndef serve(",
+    ).replace("Path(__file__).resolve().parents[0]", repr(str(TESTS)))  # fmt: skip
+    if chapter == 7:
+        source = source.replace("super().do(*words)", r"super().do(words[0].split(b'\0')[0], *words[1:])")
+    (tmp_path / "wrong.py").write_text(source)
+    monkeypatch.setenv("SERVER", f"{sys.executable} {tmp_path}/wrong.py NN")
+    with Server(chapter) as server:
+        text = failure(lambda: run_model_test(server, chapter, 5000, 1, True, seed=7))
+    assert "operation " in text and "seed      7" in text
+
+
+def test_the_model_test_repeats_with_its_seed() -> None:
+    def commands(seed: int) -> List[model.Command]:
+        generator = model.Generator(14, random.Random(seed))
+        return [generator.command() for _ in range(200)]
+
+    assert commands(5) == commands(5) != commands(6)
+
+
+# ---- sessions ---------------------------------------------------------------------------------
+
+CLIENT = """
+import os, sys
+sys.path.insert(0, {tests!r})
+from harness import Conn, wire
+conn = Conn(int(os.environ["PORT"]), 9)
+for command in [sys.argv[1:]] if sys.argv[1:] else [line.split() for line in sys.stdin]:
+    sys.stdout.buffer.write(wire.client_text(conn.ask(*command)))
+"""
+TALKER = """
+import os, signal, socket, sys
+signal.signal(signal.SIGINT, lambda *_: os._exit(int(os.environ.get("STATUS", "0"))))
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+s = socket.create_server(("127.0.0.1", int(os.environ["PORT"])))
+print("listening on 127.0.0.1:%d" % s.getsockname()[1], file=sys.stderr, flush=True)
+print("greeting:", os.environ.get("GREETING", "none"), flush=True)
+while True:
+    c, _ = s.accept()
+    said = c.recv(100).decode()
+    if said == "crash":
+        c.sendall(b"world")
+        os.kill(os.getpid(), signal.SIGKILL)
+    print("client says:", said, flush=True)
+    c.sendall(b"world")
+    c.close()
+"""
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The model server and a client for it, as SERVER and CLIENT; the folder for session files."""
+    (tmp_path / "client.py").write_text(CLIENT.format(tests=str(TESTS)))
+    monkeypatch.setenv("SERVER", MODEL_SERVER)
+    monkeypatch.setenv("CLIENT", f"{sys.executable} {tmp_path}/client.py")
+    return tmp_path
+
+
+@pytest.fixture
+def talker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A server that prints lines, and nc in a line of Python as the client."""
+    (tmp_path / "talker.py").write_text(TALKER)
+    monkeypatch.setenv("SERVER", f"{sys.executable} {tmp_path}/talker.py")
+    line = (
+        "import os,socket,sys; s=socket.create_connection(('127.0.0.1',int(os.environ['PORT']))); "
+        "s.sendall(sys.argv[1].encode()); print(s.recv(9).decode())"
+    )
+    monkeypatch.setenv("CLIENT", f'{sys.executable} -c "{line}"')
+    return tmp_path
+
+
+def play_text(folder: Path, text: str, name: str = "09-x.session") -> str:
+    """Plays a session; returns how it fails, or ""."""
+    (folder / name).write_text(text)
+    try:
+        check_session(str(folder / name))
+    except AssertionError as e:
+        return str(e)
+    return ""
+
+
+def test_parsing_a_session() -> None:
+    steps = parse("""# a comment
+server$ X=1 ./server
+
+$ ./client a
+one
+
+two
+# not output
+
+$ ./client <<'EOF'
+get k
+# sent
+EOF
+(nil)
+[exit 1]
+server| client says: a
+server|
+server^C
+[exit 3]
+""")
+    assert [(s.kind, s.line, s.command, s.output, s.status) for s in steps] == [
+        ("start", 2, "X=1 ./server", [], 0),
+        ("run", 4, "./client a", ["one", "", "two"], 0),
+        ("run", 10, "./client <<'EOF'\nget k\n# sent\nEOF", ["(nil)"], 1),
+        ("lines", 16, "", ["client says: a", ""], 0),
+        ("interrupt", 18, "", [], 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text, error",
+    [
+        ("\nhello\n", "line 2: this is no command and no output of one: hello"),
+        ("server| x\nhello\n", "line 2: this is no command"),
+        ("$ cat <<EOF\nabc\n", "line 1: the here-document does not end with EOF"),
+    ],
+)
+def test_what_is_no_session(text: str, error: str, tmp_path: Path) -> None:
+    assert error in play_text(tmp_path, text)
+
+
+def test_console_blocks_of_markdown() -> None:
+    text = "# T\n```console\n$ a\n```\n```sh\n$ b\n```\n- item\n  ~~~~console\n  $ c\n  ```\n  ~~~~\n```\n$ d\n```\n"
+    assert console_blocks(text) == [(3, "$ a"), (10, "$ c\n```")]
+
+
+@pytest.mark.parametrize(
+    "path, chapter", [("07-basic.session", 7), ("11-sorted-set.md", 11), ("chapters/13/README.md", 13)]
+)
+def test_the_chapter_of_a_file(path: str, chapter: int, tmp_path: Path) -> None:
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).write_text("# The title.\n")
+    assert load(str(tmp_path / path)).chapter == chapter
+
+
+RIGHT = """# A session.
+$ ./client set k v
+(nil)
+$ ./client get k
+(str) v
+
+$ ./client <<'EOF'
+get k
+keys
+EOF
+(str) v
+(arr) len=1
+(str) k
+(arr) end
+$ echo $PORT 127.0.0.1:$PORT | sed 's/^[0-9]* //'; exit 4
+127.0.0.1:1234
+[exit 4]
+$ PORT=1234 ./client get k
+(str) v
+"""
+
+
+def test_a_right_session_passes(programs: Path) -> None:
+    assert play_text(programs, RIGHT) == ""
+
+
+def test_every_changed_output_line_is_found(programs: Path) -> None:
+    text = play_text(programs, RIGHT.replace("(str) v\n\n", "(str) w\n\n").replace("[exit 4]\n", ""))
+    path = programs / "09-x.session"
+    assert text.splitlines()[0] == f"{path} differs in 2 places"
+    assert f"{path}:4: $ ./client get k\n--- the session\n+++ what came\n@@ -1 +1 @@\n-(str) w\n+(str) v\n" in text
+    assert f"{path}:15: $ echo" in text and "\n+[exit 4]\n" in text
+    assert f"tests/tools/play.py --show {path}" in text
+
+
+def test_a_missing_and_an_additional_line_are_found(programs: Path) -> None:
+    assert "\n-more\n" in play_text(programs, "$ ./client get k\n(nil)\nmore\n")
+    assert "\n+(nil)\n" in play_text(programs, "$ ./client get k\n")
+    assert "+(no newline at the end)" in play_text(programs, "$ printf x\nx\n")
+    assert "\n+[exit 127]\n" in play_text(programs, "$ ./nothing 2>/dev/null\n")
+
+
+def test_state_lasts_from_block_to_block(programs: Path) -> None:
+    text = """Text.
+```console
+server$ ./server
+$ ./client set k v
+(nil)
+```
+More text, `$ code`.
+```console
+$ ./client get k
+(str) v
+server$ ./server
+$ ./client get k
+(nil)
+```
+"""
+    assert play_text(programs, text, "09-x.md") == ""
+    assert ":12: $ ./client get k" in play_text(programs, text.replace("(nil)\n```", "(str) v\n```"), "09-x.md")
+
+
+TALK = """server$ GREETING=hi ./server
+server| listening on 127.0.0.1:1234
+server| greeting: hi
+$ ./client a
+world
+server| client says: a
+$ ./client b
+world
+$ ./client c
+world
+server| client says: b
+server| client says: c
+server^C
+[exit 0]
+$ ./client d 2>/dev/null
+[exit 1]
+"""
+
+
+def test_the_server_s_terminal(talker: Path) -> None:
+    assert play_text(talker, TALK) == ""
+    assert play_text(talker, TALK.replace("server| listening on 127.0.0.1:1234\n", "")) == ""
+    assert play_text(talker, "$ ./client a\nworld\n") == ""  # none listed: none compared
+
+
+@pytest.mark.parametrize(
+    "before, after, difference",
+    [
+        ("server| greeting: hi", "server| greeting: ho", "-greeting: ho\n+greeting: hi"),
+        ("server| client says: a\n", "", "+client says: a\n client says: b\n-client says: c"),
+        ("server| client says: c\n", "", "+client says: c"),
+        ("server| client says: c\n", "server| client says: c\nserver| more\n", "-more"),
+        ("server^C\n[exit 0]", "server^C\n[exit 2]", "-[exit 2]"),
+    ],
+    ids=["another", "one missing", "the last missing", "one too many", "status"],
+)
+def test_server_lines_that_differ(
+    talker: Path, before: str, after: str, difference: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_TIME_FACTOR", "0.1")
+    assert before in TALK
+    text = play_text(talker, TALK.replace(before, after))
+    assert difference in text
+    assert "differs in 1 places" in text
+
+
+def test_the_server_s_exit_status(talker: Path) -> None:
+    text = "server$ STATUS=5 ./server\nserver^C\n[exit 5]\n"
+    assert play_text(talker, text) == ""
+    assert "server^C\n" in play_text(talker, text.replace("[exit 5]\n", ""))
+
+
+def test_a_busy_port_in_the_second_terminal(talker: Path) -> None:
+    text = "$ ./server 2>&1 | grep -o 'Address already in use'\nAddress already in use\n"
+    assert play_text(talker, text) == ""
+
+
+def test_a_server_that_crashes_is_a_difference(talker: Path) -> None:
+    text = play_text(talker, "$ ./client crash\nworld\n$ ./client a 2>/dev/null\n[exit 1]\n")
+    assert "ended in the middle of the test (killed by SIGKILL)" in text
+
+
+def test_the_player_program(programs: Path) -> None:
+    (programs / "09-right.session").write_text(RIGHT)
+    (programs / "09-wrong.session").write_text(RIGHT.replace("(str) k", "(str) x"))
+
+    def run(*words: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, str(TESTS / "tools" / "play.py"), *words]
+        return subprocess.run(command, cwd=programs, capture_output=True, text=True)
+
+    shown = run("--show", "09-right.session")
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    assert shown.stdout.startswith("Chapter 09. A session.\n$ ./client set k v\n(nil)\n$ ./client get k\n")
+    assert "\033" not in shown.stdout
+    wrong = run("09-wrong.session", "09-right.session")
+    assert wrong.returncode == 1
+    assert "\n-(str) x\n+(str) k\n" in wrong.stdout and "09-right.session: as it should be" in wrong.stdout
+    missing = run("nothing")
+    assert missing.returncode == 1 and "there is no session nothing" in missing.stderr
+
+
+# ---- conftest ---------------------------------------------------------------------------------
+
+
+def inner_pytest(folder: Path, source: str, **env: str) -> "subprocess.Popen[str]":
+    """Starts pytest with our conftest on a test file of its own."""
+    (folder / "test_inner.py").write_text("import os, time, pytest\nfrom harness import *\n" + source)
+    command = [
+        sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider",
+        "-c", os.devnull, "--rootdir", str(folder), str(folder / "test_inner.py"),
+    ]  # fmt: skip
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+    return subprocess.Popen(
+        command, cwd=folder, env={**kept, "PYTHONPATH": str(TESTS), **env}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+
+
+def test_a_test_that_hangs_is_ended(tmp_path: Path) -> None:
+    source = """
+@pytest.mark.time_limit(0.2)
+def test_hangs(): time.sleep(60)
+def test_after(): pass
+"""
+    start = time.monotonic()
+    out, _ = inner_pytest(tmp_path, source).communicate(timeout=settings.limit(15))
+    assert "the test took longer than its limit of" in out
+    assert "1 failed, 1 passed" in out
+    assert time.monotonic() - start < settings.limit(10)
+
+
+def test_no_server_means_failure(tmp_path: Path) -> None:
+    source = "def test_it():\n    with Server(9): pass\n"
+    out, _ = inner_pytest(
+        tmp_path, source, SERVER="", WORKBOOK_BUILD=str(tmp_path), WORKBOOK_PREBUILT="1"
+    ).communicate(timeout=settings.limit(15))
+    assert "there is no server of chapter 09" in out and "1 failed" in out
+
+
+def test_inside_tests_are_left_out_for_other_programs(tmp_path: Path) -> None:
+    source = "@pytest.mark.inside\ndef test_in(): assert 0\ndef test_out(): pass\n"
+    out, _ = inner_pytest(tmp_path, source, SERVER="x").communicate(timeout=settings.limit(15))
+    assert "SERVER= is set: 1 tests that look inside this project were left out" in out
+    assert "1 passed, 1 deselected" in out
+
+
+def test_a_failure_is_short_and_tells_how_to_repeat_it(tmp_path: Path) -> None:
+    source = """
+def test_it(seed):
+    with Server(9) as server, server.connect() as conn:
+        conn.ask("set", "k", "v")
+        conn.ask("get", "k", expect=b"w")
+"""
+    out, _ = inner_pytest(tmp_path, source, SERVER=MODEL_SERVER, TEST_SEED="77").communicate(
+        timeout=settings.limit(15)
+    )
+    assert "the reply is wrong (chapter 09)" in out and "received  (str) v" in out
+    assert "-- to repeat this test --" in out
+    assert "TEST_SEED=77" in out and "-m pytest test_inner.py::test_it" in out
+    assert "harness/" not in out.replace("harness/model_server.py", "")  # no traceback through it
+    assert len(out.splitlines()) < 50
+
+
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_no_server(sig: signal.Signals, tmp_path: Path) -> None:
+    source = """
+def test_it():
+    with Server(9) as server:
+        with open("pid.new", "w") as f: f.write(str(server.pid))
+        os.rename("pid.new", "pid")
+        time.sleep(60)
+"""
+    process = inner_pytest(tmp_path, source, SERVER=MODEL_SERVER)
+    settings.wait_until((tmp_path / "pid").exists, "the inner test has started its server", 10)
+    process.send_signal(sig)
+    process.communicate(timeout=settings.limit(15))
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __tracebackhide__ = settings.__tracebackhide__
 
 ANY = object()  # expect=ANY: whatever comes
+SHOWN = 1 << 18  # bytes of what was sent that a failure looks at
 
 
 class Conn:
@@ -41,9 +42,11 @@ class Conn:
         self.chapter = chapter if chapter is not None else getattr(server, "chapter")
         self.seconds = seconds
         self.ended = ""  # "closed" or "reset" once the peer did that
+        self.broken = False  # a reset met us while sending
         self.buffer = bytearray()  # received, not yet taken
         self.unanswered = bytearray()  # sent, the reply not yet taken
-        self.pieces = 0  # send calls since the last reply
+        self.answered = 0  # bytes sent before these
+        self.cuts: List[int] = []  # where each send began, in bytes sent
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if rcvbuf is not None:
@@ -109,14 +112,14 @@ class Conn:
     # ---- raw bytes ----
 
     def send(self, data: bytes) -> None:
-        """Sends the bytes, reading nothing meanwhile."""
-        self.pieces += 1
-        self.unanswered += data
+        """Sends the bytes, reading nothing meanwhile.
+
+        Where the server hangs up meanwhile the rest is dropped, and the next recv tells.
+        """
+        self._note_sent(data)
         view = memoryview(data)
         while view:
             sent = self._try_send(view)
-            if self.ended:
-                self._fail("the connection was closed while the request was being sent")
             view = view[sent:]
             if not sent and not self._ready(selectors.EVENT_WRITE, limit(self.seconds)):
                 self._fail(f"the server took no byte for {limit(self.seconds):g} s")
@@ -127,10 +130,10 @@ class Conn:
         while view:
             sent = self._try_send(view)
             view = view[sent:]
-            if self.ended or (not sent and not self._ready(selectors.EVENT_WRITE, seconds)):
+            if not sent and not self._ready(selectors.EVENT_WRITE, seconds):
                 break
         done = len(data) - len(view)
-        self.unanswered += data[:done]
+        self._note_sent(data[:done])
         return done
 
     def send_pieces(self, data: bytes, size: int = 1, gap: float = 0.0005) -> None:
@@ -145,7 +148,6 @@ class Conn:
             self._wait_input(n, f"{len(self.buffer)} of {n} bytes")
         data = bytes(self.buffer[:n])
         del self.buffer[:n]
-        self.pieces = 0
         return data
 
     def expect_bytes(self, expected: bytes) -> None:
@@ -232,7 +234,7 @@ class Conn:
         if not problem:
             return value
         lines = [f"{where}{problem} (chapter {self.chapter:02})"]
-        lines += _block("sent", _show_sent(self.chapter, request or b"", 1))
+        lines += _block("sent", _show_sent(self.chapter, request or b""))
         if expect is not ANY:
             lines += _block("expected", [self._show(expect)])
         if not note:
@@ -249,7 +251,7 @@ class Conn:
     ) -> None:
         """Fails with what was sent, what has come, and a likely cause."""
         lines = [f"{what} (chapter {self.chapter:02})"]
-        lines += _block("sent", _show_sent(self.chapter, bytes(self.unanswered), self.pieces))
+        lines += _block("sent", _show_sent(self.chapter, bytes(self.unanswered[:SHOWN]), self._pieces()))
         lines += _block("expected", expected)
         if self.buffer:
             lines += _block("received", wire.hexdump(bytes(self.buffer), mark))
@@ -261,7 +263,7 @@ class Conn:
     def _cause(self) -> str:
         """A likely cause in plain words."""
         got = len(self.buffer)
-        frames, rest = wire.split_frames(bytes(self.unanswered))
+        several = len(wire.split_frames(bytes(self.unanswered[:SHOWN]))[0]) > 1
         if got >= 4:
             (n,) = struct.unpack_from("<I", self.buffer)
             (swapped,) = struct.unpack_from(">I", self.buffer)
@@ -269,15 +271,15 @@ class Conn:
                 return "the length is big-endian; all numbers of the protocol are little-endian"
             if n == got:
                 return "does the length count its own four bytes? it must count only what follows"
+        if self._pieces() > 1:
+            return f"does the server handle a request that arrives in {self._pieces()} pieces?"
         if self.ended == "reset":
             return "did the server crash, or close with a request unread?"
-        if self.pieces > 1:
-            return f"does the server handle a request that arrives in {self.pieces} pieces?"
         if self.ended and got:
             return "the connection ended inside a reply: was all of it written before the close?"
         if self.ended:
             return "did the server crash, or take the request for malformed?"
-        if len(frames) > 1:
+        if several:
             return "does the server answer every request that lies in its buffer before it waits again?"
         if got:
             return "the server stopped inside a reply: does it go on where a write took only a part?"
@@ -291,12 +293,28 @@ class Conn:
         return f"only {got} of {n} bytes came, then nothing for {limit(self.seconds):g} s"
 
     def _first_unanswered(self) -> bytes:
-        frames, _ = wire.split_frames(bytes(self.unanswered[: 1 << 16]))
-        return wire.frame(frames[0]) if frames else bytes(self.unanswered[: 1 << 16])
+        frames, _ = wire.split_frames(bytes(self.unanswered[:SHOWN]))
+        return wire.frame(frames[0]) if frames else bytes(self.unanswered[:SHOWN])
+
+    def _note_sent(self, data: bytes) -> None:
+        if data:
+            self.cuts.append(self.answered + len(self.unanswered))
+            self.unanswered += data
 
     def _answered(self, n: int) -> None:
+        """The first n bytes of what was sent have had their answer."""
+        n = min(n, len(self.unanswered))
         del self.unanswered[:n]
-        self.pieces = 1 if self.unanswered else 0
+        self.answered += n
+        if not self.unanswered:
+            self.cuts.clear()
+
+    def _pieces(self) -> int:
+        """In how many pieces was the first request sent that has no answer yet?"""
+        size = len(self.unanswered)
+        if size >= 4:
+            size = min(size, 4 + struct.unpack_from("<I", self.unanswered)[0])
+        return 1 + sum(self.answered < cut < self.answered + size for cut in self.cuts)
 
     def _take_message(self) -> Optional[bytes]:
         """The next complete body from the buffer, or None. Fails at an impossible length."""
@@ -336,8 +354,8 @@ class Conn:
         except BlockingIOError:
             return 0
         except (ConnectionResetError, BrokenPipeError):
-            self.ended = self.ended or "reset"
-            return 0
+            self.broken = True
+            return len(view)  # what was received before can still be read
 
     def _try_recv(self) -> None:
         try:
@@ -349,7 +367,7 @@ class Conn:
             return
         self.buffer += data
         if not data:
-            self.ended = "closed"
+            self.ended = "reset" if self.broken else "closed"
 
 
 def exchange(jobs: Sequence[Tuple[Conn, bytes, int]]) -> List[List[bytes]]:
@@ -362,8 +380,7 @@ def exchange(jobs: Sequence[Tuple[Conn, bytes, int]]) -> List[List[bytes]]:
     views = [memoryview(data) for _, data, _ in jobs]
     with selectors.DefaultSelector() as selector:
         for i, (conn, data, _) in enumerate(jobs):
-            conn.unanswered += data
-            conn.pieces += bool(data)
+            conn._note_sent(data)
             selector.register(conn.sock, selectors.EVENT_READ | selectors.EVENT_WRITE, i)
         open_jobs = set(range(len(jobs)))
         while True:
@@ -418,7 +435,7 @@ def _first_difference(expected: bytes, got: bytes) -> int:
     return next((i for i in range(both) if expected[i] != got[i]), both)
 
 
-def _show_sent(chapter: int, data: bytes, pieces: int) -> List[str]:
+def _show_sent(chapter: int, data: bytes, pieces: int = 1) -> List[str]:
     """What was sent, decoded and in hex: the first requests, and how many there are."""
     if not data:
         return ["nothing"]
@@ -427,8 +444,9 @@ def _show_sent(chapter: int, data: bytes, pieces: int) -> List[str]:
     frames, rest = wire.split_frames(data)
     lines = [wire.show_request(chapter, body) for body in frames[:3]]
     if len(frames) > 3:
-        lines.append(f"... {len(frames)} requests in all")
-    if rest:
+        more = " or more" if len(data) == SHOWN else ""
+        lines.append(f"... {len(frames)} requests{more} in all")
+    elif rest:
         lines.append(f"{len(rest)} bytes of an incomplete request")
     if pieces > 1:
         lines.append(f"in {pieces} pieces")

@@ -244,8 +244,8 @@ class Generator:
     def __init__(self, chapter: int, rng: random.Random) -> None:
         self.chapter, self.rng = chapter, rng
         names = [n for n, (since, _) in COMMANDS.items() if since <= chapter]
-        weights = {b"set": 4, b"get": 4, b"del": 2, b"zadd": 8, b"zquery": 5, b"zrem": 2, b"keys": 1}
-        self.names = [n for n in names for _ in range(weights.get(n, 2))]
+        weights = {b"set": 4, b"get": 4, b"zadd": 16, b"zquery": 8, b"zrem": 2, b"zscore": 2}
+        self.names = [n for n in names for _ in range(weights.get(n, 1))]
 
     def command(self, keys: Sequence[bytes] = tuple(KEYS), alone: bool = True) -> Command:
         """The next command, on one of keys; alone=False: none that looks at other keys."""
@@ -265,8 +265,10 @@ class Generator:
 
     def _argument(self, name: bytes, i: int, keys: Sequence[bytes]) -> bytes:
         pick, rng = self.rng.choice, self.rng
-        if i == 1:
-            return pick(keys)
+        if i == 1:  # strings and sets meet on the same key, but not always: sets are to grow
+            half = (len(keys) + 1) // 2
+            mine = keys[-half:] if name.startswith(b"z") else keys[:half]
+            return pick(mine if rng.random() < 0.9 else keys)
         if name == b"set":
             return self._value()
         if name in (b"expire", b"pexpire"):

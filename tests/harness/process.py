@@ -136,8 +136,7 @@ class Server:
             if settings.foreign("server") and _listens(self._asked_port):
                 self.port = self._asked_port
                 return ""
-            with self._news:
-                self._news.wait(0.02)
+            self._wait_news()
         return (
             f"the server did not come up within {limit(10):g} s: it must print\n"
             "  listening on ADDRESS:PORT\n"
@@ -165,22 +164,27 @@ class Server:
             raise AssertionError(problem) from error
 
     def _problem_at_end(self) -> str:
-        died = not self.alive() and not self._stopped
-        if not died and not self._stopped:
+        """Ends the server unless stop() did; returns what was wrong with its run, or ""."""
+        crashed = False
+        if not self._stopped:
+            crashed = not self.alive()
             status = self._terminate(signal.SIGTERM, limit(10))
             if status is None:
                 return f"the server did not end within {limit(10):g} s of SIGTERM\n{self._log_text()}"
-            if self.chapter >= 6 and status != 0:
-                return (
-                    f"after SIGTERM the server must exit with status 0, not with "
-                    f"{status_text(status)}\n{self._log_text()}"
-                )
+            crashed = crashed or status < 0 and status != -signal.SIGTERM  # it was dying already
+        self._kill_group()  # what it has started may still hold its output
         self._reader.join(limit(2))
+        status = self._process.returncode
         report = self.sanitizer_report()
-        if died:
-            what = status_text(self._process.returncode)
-            return f"the server ended in the middle of the test ({what})\n{report or self._log_text()}"
-        return f"the server's run has findings:\n{report}" if report else ""
+        if crashed:
+            what = f"the server ended in the middle of the test ({status_text(status)})"
+            return f"{what}\n{report or self._log_text()}"
+        if report:
+            return f"the server's run has findings:\n{report}"
+        if status != 0 and self.chapter >= 6 and not self._stopped:
+            what = f"after SIGTERM the server must exit with status 0, not with {status_text(status)}"
+            return f"{what}\n{self._log_text()}"
+        return ""
 
     def _terminate(self, sig: int, seconds: float) -> Optional[int]:
         self._process.send_signal(sig)
@@ -189,12 +193,15 @@ class Server:
         except subprocess.TimeoutExpired:
             return None
 
-    def _kill(self) -> None:
-        """Ends the whole process group, whatever happened."""
+    def _kill_group(self) -> None:
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             pass
+
+    def _kill(self) -> None:
+        """Ends the server and all that it has started, whatever happened."""
+        self._kill_group()
         self._process.wait()
         self._reader.join(5)
         _alive.discard(self)
@@ -228,31 +235,33 @@ class Server:
         """The lines without `listening on`."""
         return [line for line in self.lines if not LISTENING.match(line)]
 
-    def wait_line(self, text: Union[str, "re.Pattern[str]"], start: int = 0, seconds: float = 5.0) -> int:
-        """Waits for a line equal to text (or that a pattern finds) in .log, at index start or later.
+    def wait_line(self, text: Union[str, "re.Pattern[str]"], times: int = 1, seconds: float = 5.0) -> str:
+        """Waits until the log has that many lines equal to text (or that a pattern finds).
 
-        Returns its index.
+        Returns the last of them.
         """
         end = time.monotonic() + limit(seconds)
         while True:
             ended = self._ended
-            log = self.log
-            for i in range(start, len(log)):
-                if log[i] == text if isinstance(text, str) else text.search(log[i]):
-                    return i
+            found = [s for s in self.log if (s == text if isinstance(text, str) else text.search(s))]
+            if len(found) >= times:
+                return found[times - 1]
             if ended or time.monotonic() > end:
                 wanted = text if isinstance(text, str) else f"/{text.pattern}/"
-                fail(f"the server did not print the line\n  {wanted}\n{self._log_text()}")
-            with self._news:
-                self._news.wait(0.02)
+                fail(f"the server did not print {f'{times} times ' * (times > 1)}the line\n"
+                     f"  {wanted}\n{self._log_text()}")  # fmt: skip
+            self._wait_news()
 
     def wait_log(self, count: int, seconds: float = 5.0) -> List[str]:
         """Waits until .log has that many lines; returns it, shorter after the limit."""
         end = time.monotonic() + limit(seconds)
         while len(self.log) < count and not self._ended and time.monotonic() < end:
-            with self._news:
-                self._news.wait(0.02)
+            self._wait_news()
         return self.log
+
+    def _wait_news(self) -> None:
+        with self._news:
+            self._news.wait(0.02)
 
     def alive(self) -> bool:
         """Is the process still running?"""

@@ -85,7 +85,9 @@ def python() -> str:
 def again(*words: str, seed_too: bool = False) -> str:
     """A line to type: this Python with these words, under the variables that matter now."""
     variables = [f"TEST_SEED={seed()}"] if seed_too else []
-    for name in ("SERVER", "CLIENT", "WORKBOOK_BUILD", "WRAPPER", "TEST_TIME_FACTOR", "HEADERS"):
+    if build_dir() != ROOT / "build" / "test":
+        variables += [f"WORKBOOK_BUILD={shlex.quote(str(build_dir()))}", "WORKBOOK_PREBUILT=1"]
+    for name in ("SERVER", "CLIENT", "WRAPPER", "TEST_TIME_FACTOR"):
         if os.environ.get(name):
             variables.append(f"{name}={shlex.quote(os.environ[name])}")
     return " ".join([*variables, python(), *map(shlex.quote, words)])

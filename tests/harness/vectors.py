@@ -1,0 +1,371 @@
+"""Vectors: the examples of the protocol as data, played against servers and clients.
+
+tests/vectors/README.md has their form. A test file plays those of its chapter with
+
+    from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
+
+    @pytest.mark.parametrize("vector", vector_cases(7))
+    def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
+        vector_servers.play(vector, 7)
+"""
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Type, Union
+
+import pytest
+
+from . import settings, wire
+from .conn import Conn, exchange
+from .model import COMMANDS
+from .process import Server, run_client
+from .settings import fail
+
+__tracebackhide__ = settings.__tracebackhide__
+
+FOLDER = settings.ROOT / "tests" / "vectors"
+CHAPTERS = range(4, 15)
+ENV = {"IDLE_TIMEOUT_MS": "0"}  # no connection is closed only because the test is slow
+LARGE = 1 << 20  # a vector that sends more is played only as it stands
+FREE_REPLIES = ("error", "status", "between", "any_order")
+
+BytesSpec = Union[str, List[Union[str, Dict[str, object]]]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step sends on a connection, and what must come back on it, in this order."""
+
+    connection: int = 1
+    send: bytes = b""
+    end: bool = False  # of our input
+    reply: bytes = b""  # whole messages; chapter 05: bytes
+    free: Mapping[str, object] = field(default_factory=dict)  # or one message, as one of FREE_REPLIES
+    closed: bool = False
+    wait_ms: int = 0
+    note: str = ""
+
+    def replies(self, chapter: int) -> List[object]:
+        """What each message in reply must be: a decoded value or a pattern (see wire)."""
+        if not self.free:
+            bodies, rest = wire.split_frames(self.reply)
+            assert not rest, f"{len(rest)} bytes after the last whole message of a reply"
+            return [wire.decode_reply(chapter, body) for body in bodies]
+        ((kind, value),) = self.free.items()
+        if kind == "error":
+            return [wire.Err(value)]  # type: ignore[arg-type]
+        if kind == "status":
+            return [wire.Status(value)]  # type: ignore[arg-type]
+        if kind == "between":
+            return [wire.Between(*value)]  # type: ignore[misc]
+        return [wire.AnyOrder([wire.decode_value(to_bytes(v)) for v in value])]  # type: ignore[union-attr]
+
+
+@dataclass(frozen=True)
+class Vector:
+    """One vector: steps for a server, or replies that a client prints."""
+
+    file: str
+    name: str
+    first: int
+    last: int
+    shown: bool = False  # stands in book/protocol.md
+    empty: bool = False  # begins with a server without keys
+    env: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+    steps: Sequence[Step] = ()
+    prints: Sequence[Tuple[bytes, str]] = ()
+
+    def holds_for(self, chapter: int) -> bool:
+        return self.first <= chapter <= self.last
+
+    def keys(self) -> Set[bytes]:
+        """The keys that its commands name."""
+        found = set()
+        for step in self.steps if self.first >= 7 else ():
+            for body in wire.split_frames(step.send)[0]:
+                try:
+                    words = wire.decode_request(body)
+                except wire.WireError:
+                    continue
+                if len(words) > 1 and words[0].lower() in COMMANDS:
+                    found.add(words[1])
+        return found
+
+
+# ---- reading ----------------------------------------------------------------------------------
+
+
+def to_bytes(spec: BytesSpec) -> bytes:
+    """The bytes that hex digits stand for, or a list of these and of {"hex": ..., "times": n}."""
+    if isinstance(spec, str):
+        return bytes.fromhex(spec)
+    parts = [(p, 1) if isinstance(p, str) else (p["hex"], p["times"]) for p in spec]
+    return b"".join(bytes.fromhex(hex) * times for hex, times in parts)  # type: ignore[arg-type, operator]
+
+
+def load_vectors() -> List[Vector]:
+    """All vectors of tests/vectors, file by file."""
+    return [_vector(path.name, raw) for path in sorted(FOLDER.glob("*.json")) for raw in json.loads(path.read_text())]
+
+
+def _vector(file: str, raw: Dict[str, object]) -> Vector:
+    raw = dict(raw)
+    name = raw.pop("name", "?")
+    try:
+        first, last = raw.pop("chapters")  # type: ignore[misc]
+        steps = [_step(step) for step in raw.pop("steps", [])]  # type: ignore[attr-defined]
+        prints = [(to_bytes(p["reply"]), p["text"]) for p in raw.pop("prints", [])]  # type: ignore[attr-defined]
+        assert bool(steps) != bool(prints), "either steps or prints"
+        return Vector(file, name, first, last, steps=steps, prints=prints, **raw)  # type: ignore[arg-type]
+    except (AssertionError, KeyError, TypeError, ValueError) as e:
+        raise ValueError(f"tests/vectors/{file}: {name}: {e!r}; tests/vectors/README.md has the form") from e
+
+
+def _step(raw: Dict[str, object]) -> Step:
+    raw = dict(raw)
+    free = {kind: raw.pop(kind) for kind in FREE_REPLIES if kind in raw}
+    assert len(free) + ("reply" in raw) <= 1, f"more than one reply in {raw}"
+    spec = {k: to_bytes(raw.pop(k)) for k in ("send", "reply") if k in raw}  # type: ignore[arg-type]
+    return Step(free=free, **spec, **raw)  # type: ignore[arg-type]
+
+
+def vector_cases(chapter: int) -> "List[object]":
+    """The vectors that hold for the chapter, for pytest.mark.parametrize."""
+    found = [pytest.param(v, id=f"{chapter:02}-{v.name}") for v in load_vectors() if v.holds_for(chapter)]
+    assert found, f"no vector holds for chapter {chapter}"
+    return found  # type: ignore[return-value]
+
+
+# ---- playing ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A step as one way of playing has it: bytes to send, then messages to expect."""
+
+    connection: int
+    send: bytes
+    replies: Tuple[object, ...]
+    raw: bytes  # in place of replies in chapter 05, which has no messages
+    end: bool
+    closed: bool
+    wait_ms: int
+
+
+def turns(vector: Vector, chapter: int) -> List[Turn]:
+    """The steps one by one."""
+    return [
+        Turn(s.connection, s.send, () if chapter == 5 else tuple(s.replies(chapter)),
+             s.reply if chapter == 5 else b"", s.end, s.closed, s.wait_ms)
+        for s in vector.steps
+    ]  # fmt: skip
+
+
+def in_one_write(steps: Sequence[Turn]) -> List[Turn]:
+    """Consecutive steps on a connection joined: all is sent before the first reply is looked at."""
+    out: List[Turn] = []
+    for step in steps:
+        last = out[-1] if out else None
+        if last and last.connection == step.connection and not (last.end or last.closed or last.wait_ms):
+            step = replace(
+                step, send=last.send + step.send, replies=last.replies + step.replies, raw=last.raw + step.raw
+            )
+            out.pop()
+        out.append(step)
+    return out
+
+
+def pieces(data: bytes) -> Iterator[bytes]:
+    """Single bytes; of long data those at the front and at the back, and some larger pieces between."""
+    front, back = (len(data), len(data)) if len(data) <= 600 else (64, len(data) - 16)
+    for i in range(front):
+        yield data[i : i + 1]
+    size = (back - front) // 5 + 1
+    for i in range(front, back, size):
+        yield data[i : min(i + size, back)]
+    for i in range(back, len(data)):
+        yield data[i : i + 1]
+
+
+class _Play:
+    """One vector played once. byte_by_byte: every request arrives in pieces."""
+
+    def __init__(self, server: Server, chapter: int, byte_by_byte: bool) -> None:
+        self.server, self.chapter, self.byte_by_byte = server, chapter, byte_by_byte
+        self.conns: Dict[int, Conn] = {}
+        self.sent: Dict[int, bytearray] = {}  # without what has been answered
+
+    def run(self, script: Sequence[Turn]) -> None:
+        try:
+            for number, turn in enumerate(script, 1):
+                try:
+                    self._play(turn)
+                except AssertionError as e:
+                    where = f"step {number} of {len(script)}: " if len(script) > 1 else ""
+                    raise AssertionError(f"{where}{e}") from None
+                time.sleep(turn.wait_ms / 1000)
+            for conn in self.conns.values():
+                if not conn.ended:
+                    conn.shutdown_write()
+                    conn.expect_closed()  # and no byte more than was expected
+        finally:
+            for conn in self.conns.values():
+                conn.close()
+
+    def _play(self, turn: Turn) -> None:
+        conn = self.conns.get(turn.connection)
+        if conn is None:
+            conn = self.conns[turn.connection] = Conn(self.server, self.chapter)
+            self.sent[turn.connection] = bytearray()
+        self.sent[turn.connection] += turn.send
+        unsent = turn.send
+        if self.byte_by_byte:
+            for piece in pieces(turn.send):
+                conn.pieces += 1
+                conn.send_some(piece)
+                time.sleep(0)  # lets the server run
+            unsent = b""
+        if turn.end and not conn.ended:
+            exchange([(conn, unsent, 0)])
+            conn.shutdown_write()
+            unsent = b""
+        if turn.raw:
+            conn.send(unsent)
+            conn.expect_bytes(turn.raw)
+        else:
+            self._expect(conn, turn, exchange([(conn, unsent, len(turn.replies))])[0])
+        if turn.closed:
+            conn.expect_closed()
+
+    def _expect(self, conn: Conn, turn: Turn, bodies: Sequence[bytes]) -> None:
+        sent = self.sent[turn.connection]
+        for i, (body, expected) in enumerate(zip(bodies, turn.replies), 1):
+            frames, _ = wire.split_frames(bytes(sent))
+            asked = wire.frame(frames[0]) if frames else bytes(sent)
+            where = f"reply {i} of {len(turn.replies)}: " if len(turn.replies) > 1 else ""
+            conn.check(body, expected, asked, where)
+            del sent[: len(asked)]
+
+
+class VectorServers:
+    """Plays vectors; keeps a server running for each chapter that it has met."""
+
+    def __init__(self) -> None:
+        self._running: Dict[int, Server] = {}
+
+    def __enter__(self) -> "VectorServers":
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        for server in self._running.values():
+            server.__exit__(kind, error, trace)
+
+    def play(self, vector: Vector, chapter: int) -> None:
+        """Plays it as it stands, all in one write, and one byte at a time."""
+        if vector.prints:
+            play_client(vector, chapter)
+            return
+        plain = turns(vector, chapter)
+        joined = in_one_write(plain)
+        ways = [("", plain, False)]
+        if sum(len(turn.send) for turn in plain) <= LARGE:
+            ways += [(", all in one write", joined, False)] * (joined != plain)
+            ways += [(", one byte at a time", plain, True)] * any(turn.send for turn in plain)
+        for way, script, byte_by_byte in ways:
+            try:
+                with self._server(vector, chapter) as server:
+                    _Play(server, chapter, byte_by_byte).run(script)
+            except AssertionError as e:
+                fail(f"vector {vector.name} of tests/vectors/{vector.file}{way}\n{_indented(vector.note)}{e}")
+
+    @contextmanager
+    def _server(self, vector: Vector, chapter: int) -> Iterator[Server]:
+        """The chapter's server, without the vector's keys; one of its own where the vector needs it."""
+        if vector.env or vector.empty:
+            with Server(chapter, env={**ENV, **vector.env}) as own:
+                yield own
+            return
+        if chapter not in self._running:
+            self._running[chapter] = Server(chapter, env=ENV).__enter__()
+        server = self._running[chapter]
+        try:
+            keys = sorted(vector.keys())
+            if keys:
+                with Conn(server, chapter) as conn:
+                    conn.pipeline([("del", key) for key in keys])
+            yield server
+        except AssertionError as e:
+            if _ended(server):
+                del self._running[chapter]
+                server.__exit__(type(e), e, None)  # says how it ended
+            raise
+
+
+def _ended(server: Server) -> bool:
+    """Did it crash, or is it about to?"""
+    end = time.monotonic() + 0.3
+    while server.alive() and time.monotonic() < end:
+        time.sleep(0.01)
+    return not server.alive()
+
+
+def _indented(note: str) -> str:
+    return f"  {note}\n" if note else ""
+
+
+@pytest.fixture(scope="module")
+def vector_servers() -> Iterator[VectorServers]:
+    """For the tests of a file; see the head of this one."""
+    with VectorServers() as servers:
+        yield servers
+
+
+# ---- clients ----------------------------------------------------------------------------------
+
+
+def play_client(vector: Vector, chapter: int) -> None:
+    """Has the client ask a server that gives these replies, and compares what it prints."""
+    for reply, text in vector.prints:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            thread = threading.Thread(target=_reply_once, args=(listener, reply), daemon=True)
+            thread.start()
+            result = run_client(chapter, ["get", "k"], listener.getsockname()[1])
+            thread.join(settings.limit(5))
+        if (result.stdout, result.status) != (text, 0):
+            fail(
+                f"vector {vector.name} of tests/vectors/{vector.file}: the client prints something else\n"
+                + _indented(vector.note)
+                + "  reply     " + "\n            ".join(wire.hexdump(reply)) + "\n"
+                f"  expected  {text!r}, exit status 0\n"
+                f"  printed   {result.stdout!r}, exit status {result.status}\n"
+                f"  on standard error: {result.stderr!r}"
+            )  # fmt: skip
+
+
+def _reply_once(listener: socket.socket, reply: bytes) -> None:
+    """Accepts a connection, reads one message, replies, waits until the client has left."""
+    listener.settimeout(settings.limit(5))
+    try:
+        sock, _ = listener.accept()
+        with sock:
+            sock.settimeout(settings.limit(5))
+            data = b""
+            while not wire.split_frames(data)[0]:
+                data += sock.recv(65536) or b"\0" * 4  # the end: nobody asks
+            sock.sendall(reply)
+            while sock.recv(65536):
+                pass
+    except OSError:
+        pass  # the client did not come, or left: what it printed says more
