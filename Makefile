@@ -9,7 +9,7 @@ A Redis-like server in C, built in stages: chapters $(firstword $(CHAPTERS)) to 
   make run-07       run the server of chapter 07 here (another port: make run-07 PORT=2345)
   make diff-07      what chapter 07 changes           make diff-06-11  between any two
   make forward-07   carry your change of chapter 07 through the later ones
-  make clean        remove all that make has built
+  make clean        remove all that was built
 
 Your own program, in any language, against the tests (SERVER=my/NN/server: one for each chapter):
   make test-07 SERVER="python3 my/server.py" CLIENT=my/client
@@ -43,7 +43,7 @@ goals := $(or $(MAKECMDGOALS),all)
 space := $() $()
 given := $(foreach v,$(subst \$(space),_,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$v)))
 quote = '$(subst ','\'',$1)'
-door := $(foreach v,CHAPTERS PLAIN NUMBERED VARIABLES CC SERVER CLIENT HEADERS PORT,$v=$(call quote,$($v))) \
+door := $(foreach v,CHAPTERS PLAIN NUMBERED VARIABLES CC PYTHON SERVER CLIENT HEADERS PORT,$v=$(call quote,$($v))) \
     GIVEN=$(call quote,$(given)) sh tests/tools/door.sh $(foreach g,$(goals),$(call quote,$g))
 ifneq ($(shell $(door)),)
 MAKEFLAGS += -q
@@ -97,8 +97,8 @@ $(programs): $(B)/%: chapters/%.c $(headers) $(B)/compile
 # only in a folder of links: to those in common/, then over them to HEADERS.
 $(B)/compile: always
 	@mkdir -p $(B)
-	@echo $(call quote,$(compile) $(headers)) | cmp -s - $@ || { rm -rf $(B)/include && mkdir $(B)/include && \
-	for h in $(headers); do ln -sf "$$(realpath $$h)" $(B)/include; done && echo $(call quote,$(compile) $(headers)) >$@; }
+	@echo $(call quote,$(compile) $(headers)) | cmp -s - $@ || { $(if $(HEADERS),mkdir -p $(B)/include && for h in $(headers); \
+	do ln -sf "$$(realpath $$h)" $(B)/include; done &&) echo $(call quote,$(compile) $(headers)) >$@; }
 
 # --- Watching, comparing, testing ---
 

@@ -3,7 +3,7 @@
 # Prints nothing where all is well. The Makefile calls it before anything else and hands it what it knows:
 #   CHAPTERS   the chapters that are there         PLAIN      goals that are a word
 #   NUMBERED   goals that take a chapter: test-07  VARIABLES  variables that may be given; GIVEN: those that were
-#   CC SERVER CLIENT HEADERS PORT                  as make has them
+#   CC PYTHON SERVER CLIENT HEADERS PORT           as make has them
 
 here=$(dirname "$0")
 
@@ -90,6 +90,17 @@ for variable in $GIVEN; do
     [ -n "$near" ] && refuse "there is no variable $variable, did you mean $near=?"
 done
 
+# program NAME FILE CHAPTER: refuses a SERVER or CLIENT that cannot be run.
+program() {
+    file=$(echo "$2" | sed "s/\bNN\b/$3/g")
+    case $file in
+    "") ;;
+    */*) [ -f "$file" ] && [ ! -x "$file" ] && refuse "$1=$file may not be executed: chmod +x $file"
+        [ -x "$file" ] || refuse "$1=$file: there is no such program" ;;
+    *) command -v "$file" >/dev/null || refuse "$1=$file: there is no such program" ;;
+    esac
+}
+
 # Is what they need there?
 for goal; do
     case $goal in
@@ -112,6 +123,12 @@ for goal; do
     if [ -n "$module" ] && ! found=$(sh "$here/findpython.sh" $module 2>&1); then
         refuse "make $goal: $found"
     fi
+    case $goal in
+    test-*) number=${goal#test-} ;;
+    *) number=$first ;;
+    esac
+    program SERVER "${SERVER%% *}" "$number"
+    program CLIENT "${CLIENT%% *}" "$number"
     case $goal in
     valgrind) tool=valgrind ;;
     format*) tool=clang-format ;;

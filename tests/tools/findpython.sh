@@ -13,9 +13,12 @@ for python in ${PYTHON:-python3 /usr/bin/python3 python3.14 python3.13 python3.1
     fi
 done
 
-package=python3
-[ "$module" = sys ] || package=python3-$module
-what=${PYTHON:+PYTHON=$PYTHON}
-[ "$module" = sys ] && echo "${what:-Python 3.9 or later} is missing: sudo apt-get install $package" >&2 && exit 1
-echo "${what:-Python 3} has no $module: sudo apt-get install $package" >&2
+if [ -n "$PYTHON" ]; then
+    [ "$module" = sys ] || without=" with $module"
+    echo "PYTHON=$PYTHON is no Python 3.9 or later$without; unset it, and others are tried" >&2
+elif [ "$module" = sys ]; then
+    echo "Python 3.9 or later is missing: sudo apt-get install python3" >&2
+else
+    echo "$module for Python 3.9 or later is missing: sudo apt-get install python3-$module" >&2
+fi
 exit 1

@@ -129,7 +129,7 @@ def read_tally(path: Path, status: int) -> Tuple[Counts, Tuple[str, ...]]:
     if path.exists():
         ids.update(json.loads(path.read_text()))
     failures = tuple(dict.fromkeys(ids["failed"] + ids["error"]))
-    if not failures and status not in (0, 5):  # 5: nothing was selected
+    if not failures and (status not in (0, 5) or not path.exists()):  # 5: nothing was selected
         failures = (f"pytest ended with status {status}",)
     passed = len(ids["passed"]) + len(ids["xpassed"])
     return Counts(passed, len(failures), len(ids["skipped"]) + len(ids["xfailed"])), failures

@@ -1,0 +1,605 @@
+"""The front door: what make says and does, for those who know it, mistype it, or lack a tool.
+
+Most tests use a workbook in small: the real Makefile and tools, three chapters of a few lines and a test file each.
+"""
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Dict, List, NamedTuple
+
+import pytest
+
+from harness import fail, limit, wait_until
+from harness.settings import ROOT
+
+pytestmark = pytest.mark.inside
+
+SERVER_C = """#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "outer.h"
+static void leave(int sig) { _exit(sig - sig); }
+int main(void) {
+    signal(SIGTERM, leave);
+    const char *port = getenv("PORT");
+    fprintf(stderr, "listening on 127.0.0.1:%s\\n", port ? port : "1234");
+    printf("chapter CHAPTER, inner %d\\n", k_inner);
+    fflush(stdout);
+    pause();
+}
+"""
+CLIENT_C = '#include <stdio.h>\nint main(void) { puts("server says: world"); }\n'
+README = """# Chapter NN: A stand-in
+
+## What it adds
+Nothing at all, but `in full`. And no more.
+
+## Build and run
+```sh
+cc -O2 -g -Wall -Wextra -I../../common server.c -o server
+cc -O2 -g -Wall -Wextra -I../../common client.c -o client
+```
+"""
+SESSION = "# A session.\n$ ./client\nserver says: world\nserver| chapter CHAPTER, inner 1\n"
+TEST = "import os\ndef test_it():\n    assert os.access(os.environ['WORKBOOK_BUILD'] + '/NN/server', os.X_OK)\n"
+CHAPTERS = ["03", "04", "06"]
+
+
+class Done(NamedTuple):
+    """What a make printed, and its exit status."""
+
+    out: str
+    err: str
+    status: int
+
+
+def environment(**changes: str) -> Dict[str, str]:
+    """A plain environment: nothing of the make or pytest that runs this."""
+    env = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    return {**env, "PYTHON": sys.executable, "JOBS": "2", **changes}
+
+
+def make(*words: str, cwd: Path = ROOT, **env: str) -> Done:
+    """Runs make as a user would type it."""
+    done = subprocess.run(
+        ["make", *words], cwd=cwd, env=environment(**env), stdin=subprocess.DEVNULL, capture_output=True,
+        text=True, timeout=limit(60),
+    )  # fmt: skip
+    return Done(done.stdout, done.stderr, done.returncode)
+
+
+def refusal(*words: str, cwd: Path = ROOT, **env: str) -> str:
+    """The one line that make answers with; fails where it says or does more."""
+    done = make(*words, cwd=cwd, **env)
+    assert done.status != 0, f"make {' '.join(words)} was not refused:\n{done.out}{done.err}"
+    assert done.out == "" and done.err.count("\n") == 1, f"not one line:\n{done.out}{done.err}"
+    return done.err.rstrip("\n")
+
+
+def good(*words: str, cwd: Path = ROOT, **env: str) -> str:
+    """What make prints on standard output; fails where its status is not 0."""
+    done = make(*words, cwd=cwd, **env)
+    assert done.status == 0, f"make {' '.join(words)} failed:\n{done.out}{done.err}"
+    return done.out
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A workbook in small, in a folder with a blank in its name."""
+    top = tmp_path / "a workbook"
+    (top / "common").mkdir(parents=True)
+    (top / "common" / "outer.h").write_text('#include "inner.h"\n')
+    (top / "common" / "inner.h").write_text("enum { k_inner = 1 };\n")
+    shutil.copy(ROOT / "Makefile", top)
+    shutil.copy(ROOT / ".gitignore", top)
+    ignore = shutil.ignore_patterns("__pycache__")
+    for folder in ("tools", "harness"):
+        shutil.copytree(ROOT / "tests" / folder, top / "tests" / folder, ignore=ignore)
+    (top / "tests" / "sessions").mkdir()
+    for chapter in CHAPTERS:
+        folder = top / "chapters" / chapter
+        folder.mkdir(parents=True)
+        shutil.copy(ROOT / "chapters" / "03" / "Makefile", folder)
+        (folder / "server.c").write_text(SERVER_C.replace("CHAPTER", chapter))
+        (folder / "client.c").write_text(CLIENT_C)
+        (folder / "README.md").write_text(README.replace("NN", chapter))
+        (top / "tests" / f"test_{chapter}.py").write_text(TEST.replace("NN", chapter))
+        (top / "tests" / "sessions" / f"{chapter}-stand-in.session").write_text(SESSION.replace("CHAPTER", chapter))
+    return top
+
+
+TOOLS = "sh env make awk sed cat basename cmp dirname echo ln ls mkdir mv nproc realpath rm setarch test true uname"
+
+
+@pytest.fixture
+def bare_path(tmp_path: Path) -> str:
+    """A PATH with what every system has: no compiler, no Python, no valgrind."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in TOOLS.split():
+        (folder / name).symlink_to(shutil.which(name) or fail(f"there is no {name}"))
+    return str(folder)
+
+
+# ---- help ---------------------------------------------------------------------------------------
+
+
+def words_of(variable: str) -> List[str]:
+    """The words of a variable of the Makefile."""
+    found = re.search(rf"^{variable} := (.*)", (ROOT / "Makefile").read_text(), re.M)
+    assert found
+    return found[1].split()
+
+
+def test_help_lists_every_target() -> None:
+    text = good("help")
+    internal = {"all", "help", "build"}
+    for word in set(words_of("PLAIN")) - internal:
+        assert re.search(rf"make {word}\b(?!-\d)", text), f"make help does not mention make {word}"
+    for word in set(words_of("NUMBERED")) - internal:
+        assert re.search(rf"make {word}-\d\d\b", text), f"make help does not mention make {word}-NN"
+    assert "make diff-06-11" in text and "make 07" in text
+    for variable in ("SERVER=", "CLIENT=", "HEADERS=", "PORT=", "ARGS="):
+        assert variable in text
+
+
+def test_help_mentions_nothing_that_is_not_there() -> None:
+    for goal in sorted(set(re.findall(r"\bmake ([a-z]+(?:-[a-z0-9-]+)?|\d\d)", good("help")))):
+        if goal[-2:] in ("07", "08", "11") and not (ROOT / "chapters" / goal[-2:] / "server.c").exists():
+            continue
+        done = make("-n", goal)
+        assert done.status == 0, f"make help mentions make {goal}: {done.err}"
+
+
+def test_help_fits_a_terminal() -> None:
+    assert max(map(len, good("help").splitlines())) <= 100
+
+
+# ---- mistakes -----------------------------------------------------------------------------------
+
+TYPOS = {
+    "15": "make 15: there is no chapter 15, they are 03 to 06: make 06",
+    "3": "make 3: chapters have two digits: make 03",
+    "02": "make 02: chapters 01 and 02 are text alone, the programs begin with 03: make 03",
+    "test-3": "make test-3: chapters have two digits: make test-03",
+    "test-15": "make test-15: there is no chapter 15, they are 03 to 06: make test-06",
+    "demo-003": "make demo-003: there is no chapter 003, they are 03 to 06: make demo-06",
+    "diff-03-21": "make diff-03-21: there is no chapter 21, they are 03 to 06: make diff-03-06",
+    "diff-3-04": "make diff-3-04: chapters have two digits: make diff-03-04",
+    "run": "make run: of which chapter? For example: make run-06",
+    "run 04": "make run 04: did you mean make run-04?",
+    "test 04": "make test 04: did you mean make test-04?",
+    "test04": "make test04: there is no such target, did you mean make test-04? (make help lists all)",
+    "tset": "make tset: there is no such target, did you mean make test? (make help lists all)",
+    "hlep": "make hlep: there is no such target, did you mean make help? (make help lists all)",
+    "asna": "make asna: there is no such target, did you mean make asan? (make help lists all)",
+    "chek": "make chek: there is no such target, did you mean make check? (make help lists all)",
+    "tset-04": "make tset-04: there is no such target, did you mean make test-04? (make help lists all)",
+    "frobnicate": "make frobnicate: there is no such target (make help lists all)",
+    "it's": "make it's: there is no such target (make help lists all)",
+    "03 tset": "make tset: there is no such target, did you mean make test? (make help lists all)",
+    "test-04 SEVER=x": "there is no variable SEVER, did you mean SERVER=?",
+    "test-04 HEADER=x": "there is no variable HEADER, did you mean HEADERS=?",
+    "test-04 SERVER=nowhere/server": "SERVER=nowhere/server: there is no such program",
+    "test-04 SERVER=Makefile CLIENT=./Makefile": "CLIENT=./Makefile may not be executed: chmod +x ./Makefile",
+    "test-04 HEADERS=nowhere": "HEADERS=nowhere: there is no such folder",
+    "test-04 HEADERS=chapters": "HEADERS=chapters: none of the headers of common/ is in that folder",
+    "03 CC=nocc": "make 03: there is no compiler nocc; without CC= it is cc",
+}
+
+
+@pytest.mark.parametrize("typed", TYPOS)
+def test_a_typo_gets_one_line_that_says_what_to_do(typed: str, small: Path) -> None:
+    (small / "Makefile").chmod(0o644)
+    if "SERVER=Makefile" in typed:
+        typed_words = ["test-04", "SERVER=true", "CLIENT=./Makefile"]
+    else:
+        typed_words = typed.split()
+    assert refusal(*typed_words, cwd=small) == TYPOS[typed]
+    assert not (small / "build").exists(), "something was built all the same"
+
+
+def test_no_typo_in_the_real_chapters_either() -> None:
+    assert "there is no chapter 99" in refusal("test-99")
+
+
+# ---- tools that are missing ---------------------------------------------------------------------
+
+
+def test_missing_compiler(small: Path, bare_path: str) -> None:
+    for goal in ("all", "03", "demo", "run-03", "test-03"):
+        assert refusal(goal, cwd=small, PATH=bare_path) == f"make {goal} needs a C compiler: sudo apt-get install gcc libc6-dev"
+    assert "make demo" in good("help", cwd=small, PATH=bare_path)
+
+
+def test_a_program_from_elsewhere_needs_no_compiler(small: Path, bare_path: str) -> None:
+    (small / "tests" / "test_03.py").write_text(
+        "import os\ndef test_it():\n    assert os.environ['SERVER'] == 'sh -c \"a b\"' and os.environ['CLIENT'] == 'true'\n"
+    )
+    out = good("test-03", 'SERVER=sh -c "a b"', "CLIENT=true", cwd=small, PATH=bare_path)
+    assert "1 passed, 0 failed" in out
+
+
+def test_missing_pytest(small: Path, tmp_path: Path) -> None:
+    python = tmp_path / "python-without-pytest"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')
+    python.chmod(0o755)
+    for goal in ("test", "test-03", "asan"):
+        line = refusal(goal, cwd=small, PYTHON=str(python))
+        assert line == f"make {goal}: PYTHON={python} is no Python 3.9 or later with pytest; unset it, and others are tried"
+
+
+def test_missing_pytest_everywhere(tmp_path: Path) -> None:
+    script = (ROOT / "tests/tools/findpython.sh").read_text().replace("/usr/bin/python3 ", "")
+    (tmp_path / "findpython.sh").write_text(script)
+    command = [shutil.which("sh") or "sh", str(tmp_path / "findpython.sh"), "pytest"]
+    done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "pytest for Python 3.9 or later is missing: sudo apt-get install python3-pytest\n"
+
+
+def test_a_python_with_pytest_is_found_behind_one_without(tmp_path: Path) -> None:
+    script = (ROOT / "tests/tools/findpython.sh").read_text().replace("/usr/bin/python3 ", "python3.9 ")
+    (tmp_path / "findpython.sh").write_text(script)
+    for name, options in (("python3", "-I -S"), ("python3.9", "")):
+        (tmp_path / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {options} "$@"\n')
+        (tmp_path / name).chmod(0o755)
+    command = [shutil.which("sh") or "sh", str(tmp_path / "findpython.sh"), "pytest"]
+    done = subprocess.run(command, env=environment(PATH=str(tmp_path), PYTHON=""), capture_output=True, text=True)
+    assert done.stdout == "python3.9\n", done.stderr
+
+
+def test_missing_valgrind_and_clang_format(small: Path, bare_path: str) -> None:
+    cc = {"CC": shutil.which("cc") or "cc", "PATH": bare_path}
+    line = refusal("valgrind", cwd=small, **cc)
+    assert line == "make valgrind: valgrind is missing: sudo apt-get install valgrind"
+    line = refusal("format", cwd=small, PATH=bare_path)
+    assert line == "make format: clang-format is missing: sudo apt-get install clang-format"
+
+
+# ---- running a server ---------------------------------------------------------------------------
+
+
+def test_busy_port(small: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = refusal("run-03", f"PORT={port}", cwd=small)
+    assert line == f"port {port} is in use: stop the server that has it, or take another: make run-03 PORT=2345"
+
+
+@pytest.mark.parametrize("by", ["argument", "environment"])
+def test_run_is_the_server_in_the_foreground(by: str, small: Path) -> None:
+    words, env = (["PORT=0"], {}) if by == "argument" else ([], {"PORT": "0"})
+    process = subprocess.Popen(
+        ["make", "run-06", *words], cwd=small, env=environment(**env), stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout
+        lines = [process.stdout.readline() for _ in range(3)]
+        assert lines == ["chapters/06: client server\n", "listening on 127.0.0.1:0\n", "chapter 06, inner 1\n"]
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait(limit(5))
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+# ---- building -----------------------------------------------------------------------------------
+
+
+def git(top: Path, *words: str) -> str:
+    """What git prints."""
+    return subprocess.run(["git", *words], cwd=top, env=environment(), check=True, capture_output=True, text=True).stdout
+
+
+def test_make_builds_every_chapter_beside_its_sources(small: Path) -> None:
+    git(small, "init", "-q")
+    git(small, "add", "-A")
+    lines = good(cwd=small).splitlines()
+    assert sorted(lines[:-1]) == [f"chapters/{chapter}: client server" for chapter in CHAPTERS]
+    assert "make demo" in lines[-1] and "make help" in lines[-1]
+    for chapter in CHAPTERS:
+        assert os.access(small / "chapters" / chapter / "server", os.X_OK)
+    good("build", cwd=small)
+    assert "?? " not in git(small, "status", "--porcelain"), "what make builds is not ignored by git"
+    assert good(cwd=small).splitlines() == lines[-1:], "built again, though nothing had changed"
+    good("clean", cwd=small)
+    assert git(small, "status", "--porcelain", "--ignored").count("!! ") == 0, "make clean has left something"
+
+
+def test_the_real_gitignore_covers_every_program() -> None:
+    programs = [str(path.relative_to(ROOT).with_suffix("")) for path in ROOT.glob("chapters/*/*.c")]
+    sources = [program + ".c" for program in programs]
+    done = subprocess.run(["git", "check-ignore", *programs, *sources], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode == 128:
+        pytest.skip("not a git repository")
+    assert sorted(done.stdout.split()) == sorted(programs)
+
+
+def test_a_chapter_alone(small: Path) -> None:
+    assert good("04", cwd=small) == "chapters/04: client server\n"
+    assert not (small / "chapters" / "03" / "server").exists()
+
+
+def test_a_change_builds_what_depends_on_it(small: Path) -> None:
+    def built() -> List[str]:
+        return sorted(line[len("build/test/") :] for line in good("build-03", "B=build/test", cwd=small).splitlines())
+
+    def change(path: str) -> None:
+        soon = time.time() + 2
+        os.utime(small / path, (soon, soon))
+
+    assert built() == ["03/client", "03/server"]
+    assert built() == []
+    change("common/inner.h")
+    assert built() == ["03/client", "03/server"]
+    past = time.time() - 60
+    os.utime(small / "common/inner.h", (past, past))
+    os.utime(small / "chapters/03/client.c", (past, past))
+    change("chapters/03/server.c")
+    assert built() == ["03/server"]
+    assert make("build-03", "CC=gcc -DNDEBUG", cwd=small).out.count("build/test/03/") == 2, "another way to compile"
+
+
+def test_headers_of_the_learner_come_first_everywhere(small: Path) -> None:
+    (small / "my").mkdir()
+    (small / "my" / "inner.h").write_text("enum { k_inner = 2 };\n")
+    (small / "tests" / "test_03.py").write_text(
+        "import os, subprocess\n"
+        "def test_it():\n"
+        "    p = subprocess.Popen([os.environ['WORKBOOK_BUILD'] + '/03/server'], stdout=subprocess.PIPE, text=True)\n"
+        "    line = p.stdout.readline()\n"
+        "    p.kill()\n"
+        "    p.wait()\n"
+        "    assert line == 'chapter 03, inner 2\\n'\n"
+    )
+    assert "1 passed, 0 failed" in good("test-03", "HEADERS=my", cwd=small)
+    assert "0 passed, 1 failed" in make("test-03", cwd=small).out, "without HEADERS it is the header of common/"
+    (small / "my" / "inner.h").write_text("enum { k_inner = 3 };\n")
+    assert "0 passed, 1 failed" in make("test-03", "HEADERS=my", cwd=small).out, "a change of the header was not noticed"
+
+
+def test_a_program_that_does_not_compile(small: Path) -> None:
+    source = small / "chapters" / "03" / "server.c"
+    source.write_text("int main(void) { int unused; }\n")
+    done = make("build-03", cwd=small)
+    assert done.status != 0 and "unused variable" in done.out + done.err
+    assert "03/client" in make("-k", "build-03", cwd=small).out + done.out
+    assert [path.name for path in (small / "build/test/03").glob("server*")] == []
+
+
+def test_two_makes_may_build_the_same_folder(small: Path) -> None:
+    makes = [
+        subprocess.Popen(["make", "-s", "build", "B=build/x"], cwd=small, env=environment(), stdout=subprocess.DEVNULL)
+        for _ in range(3)
+    ]
+    assert [process.wait(limit(60)) for process in makes] == [0, 0, 0]
+    assert sorted(path.name for path in (small / "build/x/03").iterdir()) == ["client", "server"]
+
+
+def test_sanitizers_are_built_in(small: Path) -> None:
+    good("build-03", "B=build/asan", "SAN=address,undefined", cwd=small)
+    symbols = (small / "build/asan/03/client").read_bytes()
+    assert b"__asan" in symbols and b"__ubsan" in symbols
+
+
+# ---- demo ---------------------------------------------------------------------------------------
+
+
+def test_demo_plays_every_chapter(small: Path) -> None:
+    out = good("demo", cwd=small)
+    for chapter in CHAPTERS:
+        assert f"Chapter {chapter}. A stand-in: Nothing at all, but in full.\n" in out
+        assert f"  server| chapter {chapter}, inner 1\n" in out
+    assert "  $ ./client\n  server says: world\n" in out
+    assert "All 3 chapters did just what their sessions say" in out
+
+
+def test_demo_of_one_chapter(small: Path) -> None:
+    out = good("demo-04", cwd=small)
+    assert "Chapter 04" in out and "Chapter 03" not in out
+
+
+def test_demo_says_what_differs(small: Path) -> None:
+    session = small / "tests/sessions/04-stand-in.session"
+    session.write_text(session.read_text().replace("says: world", "says: word"))
+    done = make("demo", cwd=small)
+    assert done.status != 0
+    assert "-server says: word\n+server says: world\n" in done.err
+    assert "tests/sessions/04-stand-in.session:2: $ ./client" in done.err
+    assert "chapter 04 is not as its session says" in done.err
+    assert "Chapter 06" not in done.out
+
+
+def test_demo_survives_a_server_that_does_not_start(small: Path) -> None:
+    source = small / "chapters/04/server.c"
+    source.write_text('#include <stdio.h>\nint main(void) { fputs("bind: no\\n", stderr); return 1; }\n')
+    done = make("demo-04", cwd=small)
+    assert done.status != 0 and "bind: no" in done.err and "Traceback" not in done.err
+
+
+# ---- testing ------------------------------------------------------------------------------------
+
+
+def test_counts_are_summed(small: Path) -> None:
+    (small / "tests/test_04.py").write_text(
+        "import pytest\n"
+        "def test_good(): pass\n"
+        "def test_bad(): assert 1 == 2\n"
+        "@pytest.mark.skip\n"
+        "def test_not(): pass\n"
+        "@pytest.fixture\n"
+        "def broken(): raise ValueError\n"
+        "def test_error(broken): pass\n"
+    )
+    done = make("test", cwd=small)
+    assert done.status != 0
+    assert re.search(r"^3 passed, 2 failed, 1 skipped \(\d+ s\)$", done.out, re.M)
+    assert "failed: tests/test_04.py::test_bad\n" in done.out
+    assert "failed: tests/test_04.py::test_error\n" in done.out
+    assert "assert 1 == 2" in done.out
+    assert re.search(r"^test_03.py +1 passed, 0 failed +\d+\.\d s$", done.out, re.M)
+
+
+def test_all_is_well(small: Path) -> None:
+    assert re.search(r"^3 passed, 0 failed \(\d+ s\)$", good("test", cwd=small), re.M)
+
+
+def test_a_file_that_cannot_be_read_is_a_failure(small: Path) -> None:
+    (small / "tests/test_04.py").write_text("def test_it(:\n")
+    done = make("test", cwd=small)
+    assert done.status != 0 and re.search(r"^2 passed, 1 failed", done.out, re.M)
+
+
+def test_a_pytest_that_dies_is_a_failure(small: Path) -> None:
+    (small / "tests/test_04.py").write_text("import os\ndef test_it(): os._exit(0)\ndef test_other(): pass\n")
+    done = make("test", cwd=small)
+    assert done.status != 0 and re.search(r"^2 passed, 1 failed", done.out, re.M)
+
+
+def test_nothing_tested_is_no_success(small: Path) -> None:
+    done = make("test-03", "ARGS=-k nosuch", cwd=small)
+    assert done.status != 0 and "nothing was tested" in done.out
+
+
+def test_arguments_for_pytest(small: Path) -> None:
+    (small / "tests/test_03.py").write_text("def test_one(): pass\ndef test_two(): assert 0\n")
+    assert "1 passed, 0 failed" in good("test-03", "ARGS=-k 'one or other'", cwd=small)
+
+
+def test_files_run_side_by_side(small: Path, tmp_path: Path) -> None:
+    for mine, other in (("03", "04"), ("04", "03")):
+        (small / f"tests/test_{mine}.py").write_text(
+            "import pathlib, time\n"
+            "def test_it():\n"
+            f"    pathlib.Path({str(tmp_path)!r}, {mine!r}).touch()\n"
+            "    end = time.monotonic() + 20\n"
+            f"    while not pathlib.Path({str(tmp_path)!r}, {other!r}).exists():\n"
+            "        assert time.monotonic() < end\n"
+            "        time.sleep(0.01)\n"
+        )
+    (small / "tests/test_06.py").unlink()
+    assert "2 passed, 0 failed" in good("test", cwd=small)
+
+
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_nothing_behind(sig: signal.Signals, small: Path, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    (small / "tests/test_03.py").write_text(
+        "import os, subprocess\n"
+        "def test_it():\n"
+        "    p = subprocess.Popen(['sleep', '60'])\n"
+        f"    open({str(pids)!r}, 'w').write(f'{{p.pid}} {{os.getpid()}}\\n')\n"
+        "    try:\n"
+        "        p.wait()\n"
+        "    finally:\n"
+        "        p.kill()\n"
+        "        p.wait()\n"
+    )
+    process = subprocess.Popen(
+        ["make", "test"], cwd=small, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"), "the test did not start", 30)
+        os.killpg(process.pid, sig)
+        wait_until(lambda: process.poll() is not None, "make did not end", 20)
+        alive = [pid for pid in pids.read_text().split() if os.path.exists(f"/proc/{pid}")]
+        assert process.returncode != 0
+        wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in alive), f"{alive} live on", 20)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+# ---- check --------------------------------------------------------------------------------------
+
+CHECK = """
+import sys
+sys.path.insert(0, "tests/tools")
+import check
+S = check.Step
+check.STEPS = [S("good", "sh", "echo 3 passed, 0 failed"), S("missing", "no-such-tool", "true"), S("bad", "sh", "false")]
+check.STEPS = check.STEPS[: int(sys.argv[1])]
+sys.exit(check.main())
+"""
+
+
+@pytest.mark.parametrize(
+    "steps, ci, status, total",
+    [
+        (1, "", 0, "3 passed, 0 failed"),
+        (2, "", 0, "3 passed, 0 failed"),
+        (2, "true", 1, "3 passed, 1 failed"),
+        (3, "", 1, "3 passed, 1 failed"),
+        (3, "true", 1, "3 passed, 2 failed"),
+    ],
+)
+def test_check_sums_up(steps: int, ci: str, status: int, total: str, small: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CHECK, str(steps)], cwd=small, env=environment(CI=ci), capture_output=True, text=True
+    )
+    lines = done.stdout.splitlines()
+    assert (done.returncode, lines[-1]) == (status, total), done.stdout + done.stderr
+    table = lines[lines.index("=== make check ===") + 1 : -1]
+    assert len(table) == steps and re.match(r"good +ok ", table[0])
+    if steps > 1:
+        word = "FAILED" if ci else "left out"
+        assert re.match(rf"missing +{word} .*no-such-tool missing: sudo apt-get install no-such-tool", table[1])
+    if steps > 2:
+        assert re.match(r"bad +FAILED ", table[2])
+
+
+def test_every_step_of_check_is_a_target() -> None:
+    sys.path.insert(0, str(ROOT / "tests" / "tools"))
+    import check
+
+    for step in check.STEPS:
+        words = step.command.split()
+        if words[0] == "make":
+            assert words[1] in words_of("PLAIN"), step
+        else:
+            assert (ROOT / words[1]).is_file(), step
+
+
+def plain(small: Path) -> "subprocess.CompletedProcess[str]":
+    """Runs the tool that compiles with the lines of the READMEs."""
+    return subprocess.run(
+        [sys.executable, "tests/tools/plain.py", "gcc"], cwd=small, env=environment(), capture_output=True, text=True
+    )
+
+
+def test_the_lines_of_the_readmes(small: Path) -> None:
+    done = plain(small)
+    assert (done.returncode, done.stdout) == (0, "".join(f"chapters/{chapter}: ok\n" for chapter in CHAPTERS)), done.stderr
+    assert not (small / "chapters/03/server").exists()
+
+
+@pytest.mark.parametrize(
+    "path, old, new, complaint",
+    [
+        ("chapters/03/server.c", "pause();", "int unused; pause();", "unused variable"),
+        ("chapters/03/README.md", "client.c -o client", "client.c -o x", "no line that compiles client.c"),
+        ("chapters/03/README.md", "-O2", "-O3", "its Makefile runs"),
+        ("chapters/03/Makefile", "-O2", "-O3", "its Makefile runs"),
+    ],
+)
+def test_a_readme_that_is_wrong(path: str, old: str, new: str, complaint: str, small: Path) -> None:
+    text = (small / path).read_text()
+    assert old in text
+    (small / path).write_text(text.replace(old, new))
+    done = plain(small)
+    if done.returncode == 0 or complaint not in done.stdout:
+        fail(f"not noticed: {complaint}\n{done.stdout}{done.stderr}")
