@@ -3,13 +3,20 @@ from __future__ import annotations
 
 import os
 import resource
-from typing import Dict, List, Sequence, Tuple
+import select
+import signal
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from typing import Dict, Iterator, List, Sequence, Tuple
 
-from harness import Conn, Server, Status, wire
+from harness import Conn, Server, Status, fail, limit, wait_until, wire
 from harness.wire import Arg
 
 Request = Tuple[Arg, ...]
 
+SMALL = 4096  # a receive buffer that is full at once
 ROOM = 200  # descriptors that pytest needs besides its connections
 
 
@@ -95,3 +102,84 @@ def many(wanted: int) -> int:
 def watched() -> bool:
     """Do the programs run under a sanitizer or valgrind, which need memory and time of their own?"""
     return bool(os.environ.get("SAN") or os.environ.get("WRAPPER"))
+
+
+def readable(conn: Conn) -> bool:
+    """Has anything come on the connection that was not taken yet?"""
+    return bool(conn.buffer) or bool(select.select([conn.sock], [], [], 0)[0])
+
+
+def uses_no_cpu(server: Server, who: str) -> None:
+    """Fails where the server uses processor time again and again although nothing happens.
+
+    One quiet stretch is enough: what it still had to do at first does not count.
+    """
+    spent = []
+    for _ in range(5):
+        before = server.cpu_ms()
+        time.sleep(0.15)
+        spent.append(server.cpu_ms() - before)
+        if spent[-1] <= 20:
+            return
+    fail(f"with {who} and nothing to do, the server used {spent} ms of processor time, each in 150 ms")
+
+
+@contextmanager
+def paused(server: Server) -> Iterator[None]:
+    """The server is stopped (SIGSTOP) for the time of the block. Its waiting calls end with EINTR."""
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: _state(server.pid) == "T", "the server stops")
+        yield
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+
+
+def _state(pid: int) -> str:
+    with open(f"/proc/{pid}/stat") as f:
+        return f.read().rpartition(")")[2].split()[0]
+
+
+class Hammer:
+    """Connections that send and read without a pause in the background: `with Hammer(server):`.
+
+    When the block begins the server has answered each of them.
+    """
+
+    def __init__(self, server: Server, connections: int = 2) -> None:
+        self.server = server
+        self.data = encode(server.chapter, talk(server.chapter, 500, "hammer")[0])
+        self.stopping = False
+        self.threads = [threading.Thread(target=self._work, daemon=True) for _ in range(connections)]
+        self.started = threading.Semaphore(0)
+
+    def __enter__(self) -> "Hammer":
+        for thread in self.threads:
+            thread.start()
+        for _ in self.threads:
+            if not self.started.acquire(timeout=limit(5)):
+                fail("the server answers none of a flood of requests")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopping = True
+        for thread in self.threads:
+            thread.join(limit(5))
+
+    def _work(self) -> None:
+        at, answered = 0, False
+        try:
+            with socket.create_connection(("127.0.0.1", self.server.port), limit(5)) as sock:
+                sock.setblocking(False)
+                while not self.stopping:
+                    can_read, can_write, _ = select.select([sock], [sock], [], 0.1)
+                    if can_read:
+                        if not sock.recv(1 << 16):
+                            return
+                        if not answered:
+                            self.started.release()
+                        answered = True
+                    if can_write:
+                        at = (at + sock.send(self.data[at:])) % len(self.data)
+        except OSError:
+            pass  # the server has ended, which some tests want

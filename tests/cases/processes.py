@@ -1,0 +1,218 @@
+"""Programs: how a server starts, fails to start and leaves (03, 06 and later), how a client fails."""
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from contextlib import ExitStack
+from typing import List, Sequence
+
+from harness import Conn, Result, Server, fail, limit, run_client, run_program, settings, wait_until, wire
+
+from . import case
+from .talk import SMALL, Hammer, encode, say, start, still_serves, talk, watched
+
+CLIENT_ARGS = ("get", "k")  # from 07 on
+
+
+def client_args(chapter: int) -> Sequence[str]:
+    """What a client is given when it does not matter what."""
+    return CLIENT_ARGS if chapter >= 7 else ()
+
+
+def one_line(result: Result, what: str) -> str:
+    """Fails unless a program ended with one line on standard error and status 1. Returns the line."""
+    lines = result.stderr.splitlines()
+    if result.status != 1 or len(lines) != 1 or result.stdout:
+        fail(
+            f"{what}: one line on standard error and exit status 1 are expected, not status "
+            f"{result.status} and\n{result.stdout}{result.stderr}"
+        )
+    return lines[0]
+
+
+# ---- starting ----
+
+
+@case(since=3)
+def port_in_use(chapter: int) -> None:
+    with Server(chapter) as server:
+        result = run_program(chapter, "server", env={"PORT": str(server.port)}, seconds=5)
+        line = one_line(result, "a server whose port is in use")
+        if not settings.foreign("server"):
+            assert line == f"bind 127.0.0.1:{server.port}: Address already in use"
+        assert server.alive()
+
+
+@case(since=3)
+def settings_that_are_wrong(chapter: int) -> None:
+    """PORT and BIND that are no port and no address."""
+    for port in ("x", "65536", "-1", "80x", "1e3", "99999999999999999999"):
+        result = run_program(chapter, "server", env={"PORT": port}, seconds=5)
+        assert port in one_line(result, f"a server with PORT={port}")
+    for ip in ("nowhere", "256.0.0.1", "127.0.0", "192.0.2.1"):  # the last is no address of this machine
+        result = run_program(chapter, "server", env={"BIND": ip, "PORT": "0"}, seconds=5)
+        assert ip in one_line(result, f"a server with BIND={ip}")
+
+
+@case(since=3)
+def listens_on_loopback_alone(chapter: int) -> None:
+    """Unless BIND says otherwise. All of 127.0.0.0/8 is this machine, so 127.0.0.2 stands for the rest."""
+    with Server(chapter) as server, socket.socket() as s:
+        s.settimeout(limit(2))
+        if s.connect_ex(("127.0.0.2", server.port)) == 0:
+            fail("the server accepts connections to 127.0.0.2: is it bound to every address?")
+    with Server(chapter, env={"BIND": "127.0.0.2"}) as server, socket.socket() as s:
+        s.settimeout(limit(2))
+        s.connect(("127.0.0.2", server.port))
+
+
+@case(since=3)
+def same_port_again_at_once(chapter: int) -> None:
+    """SO_REUSEADDR: connections of the server before are still in TIME_WAIT."""
+    with Server(chapter) as server:
+        conn = server.connect()
+        port = server.port
+        wait_until(lambda: server.fd_count() > 4, "the connection is accepted")
+        server.stop(signal.SIGKILL)  # closes first, so that TIME_WAIT is on its side
+        conn.close()
+    with Server(chapter, port=port) as server:
+        server.connect().close()
+
+
+# ---- leaving ----
+
+
+def leaves(server: Server, sig: int, what: str) -> None:
+    """Fails unless the server ends with status 0 within a second of the signal."""
+    seconds = 10.0 if watched() else 1.0
+    began = time.monotonic()
+    status = server.stop(sig, seconds + 5)
+    took = time.monotonic() - began
+    if status != 0:
+        fail(f"{what}: exit status {status}, not 0")
+    if took > limit(seconds):
+        fail(f"{what}: it took {took:.1f} s, {limit(seconds):g} are allowed")
+
+
+@case(since=6)
+def leaves_when_idle(chapter: int) -> None:
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        with start(chapter) as server:
+            leaves(server, sig, "an idle server")
+        with start(chapter) as server, server.connect() as conn:
+            say(conn)
+            leaves(server, sig, "a server with a client")
+            conn.expect_closed(reset_ok=False)
+
+
+@case(since=6)
+def leaves_when_busy(chapter: int) -> None:
+    """The loop never waits, so that a signal never finds it in poll()."""
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        with start(chapter) as server, Hammer(server, 3):
+            leaves(server, sig, "a busy server")
+
+
+@case(since=6)
+def leaves_with_clients_in_every_state(chapter: int) -> None:
+    """Idle, in the middle of a header, of a body, of a reply, half-closed. Leak checkers look."""
+    data = encode(chapter, talk(chapter, 300, "leave", 1500)[0])
+    with start(chapter) as server, ExitStack() as stack:
+        conns = [stack.enter_context(server.connect(rcvbuf=SMALL)) for _ in range(6)]
+        say(conns[0])
+        conns[1].send(data[:2])
+        conns[2].send(data[:7])
+        conns[3].send_some(data, 0.02)
+        conns[4].send_some(data, 0.02)
+        conns[4].shutdown_write()
+        say(conns[5])
+        leaves(server, signal.SIGTERM, "a server with clients in every state")
+
+
+@case(since=6)
+def leaves_once_for_many_signals(chapter: int) -> None:
+    """More of them while it leaves do no harm."""
+    with start(chapter) as server, server.connect() as conn:
+        say(conn)
+        for sig in (signal.SIGTERM, signal.SIGINT) * 10:
+            if server.alive():
+                os.kill(server.pid, sig)
+        leaves(server, signal.SIGTERM, "a server that got twenty signals")
+
+
+@case(since=6)
+def a_signal_at_any_moment(chapter: int) -> None:
+    """From the line `listening on` onwards a signal ends the server in good order."""
+    for _ in range(5):
+        with start(chapter) as server:
+            server.connect().close()
+            leaves(server, signal.SIGTERM, "a server that has just started")
+
+
+# ---- the client ----
+
+
+@case(since=3)
+def client_without_a_server(chapter: int) -> None:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))  # taken, but nobody listens
+        result = run_client(chapter, client_args(chapter), s.getsockname()[1])
+        one_line(result, "a client without a server")
+
+
+@case(since=3)
+def client_settings_that_are_wrong(chapter: int) -> None:
+    for env in ({"PORT": "x"}, {"PORT": "65536"}, {"HOST": "nowhere"}):
+        result = run_program(chapter, "client", client_args(chapter), env=env)
+        one_line(result, f"a client with {env}")
+
+
+@case(since=3)
+def client_whose_server_hangs_up(chapter: int) -> None:
+    """At once, and in the middle of each malformed reply: an error message, no crash."""
+    wrong = {"nothing": b""} if chapter in (3, 5) else wire.malformed_replies(chapter)
+    for name, data in wrong.items():
+        with FakeServer([data]) as fake:
+            result = run_client(chapter, client_args(chapter), fake.port)
+            lines = result.stderr.splitlines()
+            if result.status != 1 or len(lines) != 1:
+                fail(
+                    f"a reply that is wrong ({name}): one line on standard error and exit status 1 are "
+                    f"expected, not status {result.status} and\n{result.stdout[-500:]}{result.stderr[-500:]}"
+                )
+
+
+class FakeServer:
+    """Answers each connection with the next of some bytes, as soon as anything came, then closes."""
+
+    def __init__(self, replies: Sequence[bytes]) -> None:
+        self.replies = list(replies)
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        self.received: List[bytes] = []
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+
+    def __enter__(self) -> "FakeServer":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+        self.thread.join(limit(5))
+
+    def _serve(self) -> None:
+        for reply in self.replies:
+            try:
+                sock, _ = self.socket.accept()
+                with sock:
+                    sock.settimeout(limit(5))
+                    self.received.append(sock.recv(1 << 16))
+                    sock.sendall(reply)
+                    sock.shutdown(socket.SHUT_WR)
+                    while sock.recv(1 << 16):
+                        pass
+            except OSError:
+                pass  # the client was gone first
