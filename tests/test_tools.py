@@ -187,6 +187,18 @@ def test_text_and_lines_of_an_item() -> None:
         source.find("three")
 
 
+def test_a_prototype_gives_way_to_its_function() -> None:
+    source = csource.parse("static int f(void);\n\nstatic int f(void) {\n    return 1;\n}\n")
+    assert source.find("f").kind == "function"
+    assert source.find("f", "declaration").text == "static int f(void);\n"
+
+
+def test_what_belongs_to_an_item() -> None:
+    off, on = "// clang-format off\n", "// clang-format on\n"
+    assert csource.parse(f"int x;\n\n{off}int t[] = {{1}};\n{on}").find("t").text.endswith(on)
+    assert csource.parse("enum { A, B = 4 };\n").find("A").text == "A"
+
+
 def test_lines_of_code() -> None:
     text = "// a\n\nint x; // b\n/* c\n\n*/\nstatic void t_check(void) {\n    // d\n    x++;\n}\n"
     assert csource.parse(text).code_lines() == 4
@@ -287,6 +299,15 @@ def test_what_must_stay(root: Path, old: str, new: str, why: str) -> None:
     assert why in found(root)
 
 
+def test_a_prototype_goes_with_its_function(root: Path) -> None:
+    edit(root, "chapters/03/server.c", "// Says one.", "static int two(void);\n\n// Says one.")
+    edit(root, "chapters/04/server.c", "// Says one.", "static int two(int n);\n\n// Says one.")
+    assert "| server.c | declaration | `two` | changed | ... |" in found(root)
+    edit(root, "chapters/04/server.c", "int two(void) {", "int two(int n) {")
+    readme(root, "04", "| server.c | function | `two` | changed | x |\n")
+    assert found(root) == ""
+
+
 def test_a_banner_may_change_with_its_section(root: Path) -> None:
     edit(root, "chapters/04/server.c", "all of them ----", "some of them ----")
     edit(root, "chapters/04/server.c", "    return 1;", "    return 2;")
@@ -348,7 +369,10 @@ def test_the_last_server_has_a_limit(root: Path) -> None:
     lines = stages.whole_size(root, "05")
     assert list(lines) == ["chapters/05/server.c", "common/base.h"]
     assert stages.size_problems(root) == []
-    edit(root, "common/base.h", "(void) {\n}", "(void) {\n" + "    f();\n" * stages.MAX_SERVER + "}")
+    long = "static inline void base_check(void) {\n" + "    f();\n" * stages.MAX_SERVER + "}\n"
+    write(root, "common/base.h", header("base.h", "03", "one_of_base") + "\n// For tests.\n" + long)
+    assert stages.whole_size(root, "05") == lines
+    edit(root, "common/base.h", "one_of_base(void) {\n}", "(void) {\n" + "    f();\n" * stages.MAX_SERVER + "}")
     assert "the limit is 1600" in stages.size_problems(root)[0]
 
 
@@ -407,6 +431,15 @@ def test_a_diff_never_mixes_functions() -> None:
     old = csource.parse("void a(void) {\n    x();\n    y();\n}\n")
     new = csource.parse("void b(void) {\n    x();\n    z();\n}\n\nvoid a(void) {\n    x();\n    y();\n}\n")
     assert [line for line in stagediff.unified(old, new) if line[0] == "-"] == ["--- source"]
+
+
+def test_a_diff_keeps_an_enum_together() -> None:
+    old = csource.parse("enum {\n    k_a = 1,\n};\n\nint x;\n")
+    new = csource.parse("enum {\n    k_b = 1,\n};\n\nvoid f(void) {\n}\n\nint x;\n")
+    assert stagediff.unified(old, new, context=0)[2:] == [
+        "@@ -2 +2 @@ k_a = 1,", "-    k_a = 1,", "+    k_b = 1,",
+        "@@ -3,0 +4,3 @@", "+", "+void f(void) {", "+}",
+    ]
 
 
 def report(root: Path, capsys: pytest.CaptureFixture, *args: str) -> str:

@@ -265,7 +265,7 @@ class _Parser:
             if depth > 0 and line[:1] not in ("", " ", "\t", "}", "#") and not re.match(r"\w+:$", line):
                 why = f"column 0 inside the item that begins in line {at + 1}; is a brace missing?"
                 raise self.fail(index, why)
-            for ch in "" if line.startswith("#") else line:
+            for ch in line:
                 depth += (ch in OPEN) - (ch in CLOSE)
                 if depth < 0:
                     raise self.fail(index, f"this {ch} closes nothing")
