@@ -175,6 +175,8 @@ TYPOS = {
     "demo-003": "make demo-003: there is no chapter 003, they are 03 to 06: make demo-06",
     "diff-03-21": "make diff-03-21: there is no chapter 21, they are 03 to 06: make diff-03-06",
     "diff-3-04": "make diff-3-04: chapters have two digits: make diff-03-04",
+    "diff-06-03": "make diff-06-03: the earlier chapter comes first: make diff-03-06",
+    "diff-06-06": "make diff-06-06: these are not two chapters; make diff-06 compares with the one before",
     "run": "make run: of which chapter? For example: make run-06",
     "run 04": "make run 04: did you mean make run-04?",
     "test 04": "make test 04: did you mean make test-04?",

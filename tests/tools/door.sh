@@ -66,7 +66,15 @@ known() {
     word=${goal%%[0-9]*} number=${goal#"${goal%%[0-9]*}"}
     case $number in
     "" | *[!0-9-]* | -* | *- | *-*-*) ;;
-    *-*) [ "$word" = diff- ] && chapter "${number%-*}" diff- "-${number#*-}" && chapter "${number#*-}" "diff-${number%-*}-" && return ;;
+    *-*)
+        from=${number%-*} to=${number#*-}
+        if [ "$word" = diff- ]; then
+            chapter "$from" diff- "-$to"
+            chapter "$to" "diff-$from-"
+            [ "$from" = "$to" ] && refuse "make $goal: these are not two chapters; make diff-$to compares with the one before"
+            [ "$from" -gt "$to" ] && refuse "make $goal: the earlier chapter comes first: make diff-$to-$from"
+            return
+        fi ;;
     *)
         [ -z "$word" ] && chapter "$number" && return
         has "${word%-}" "$NUMBERED" && [ "$word" != "${word%-}" ] && chapter "$number" "$word" && return
