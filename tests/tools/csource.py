@@ -296,14 +296,13 @@ class _Parser:
         if not equals and not brace and call and re.search(r"\)\s*;$", code):
             if head[: call.start()].strip() and not re.match(r"\s*\*", head[call.end() :]):
                 return "declaration", call.group(1)
-        if not equals and brace:
-            declarator = tail
+        declarator = tail if brace and not equals else declarator.rpartition("}")[2]
         name = self.declared(at, declarator)
         if code.startswith("extern"):
             return "declaration", name
-        if equals and re.search(r"\b%s\s*\[" % name, declarator):
+        if equals and "[" in declarator:
             return "table", name
-        if re.search(r"\bconst\b[^*]*$", declarator) and "[" not in declarator:
+        if re.search(r"\bconst\b[^*\[]*$", declarator):
             return "constant", name
         return "variable", name
 
