@@ -32,6 +32,7 @@ enum {
     k_read_size = 16 << 10,   // free bytes that a read finds at least
     k_max_pending = 64 << 10, // bytes of replies beyond which no further request is answered
     k_max_kept = 64 << 10,    // a larger buffer is given back once it is empty
+    k_lookahead = 16,         // requests of a batch whose keys are fetched from memory together
     k_accept_retry_ms = 100,
 };
 
@@ -486,6 +487,34 @@ static void reject_input(struct conn *conn, const char *why) {
     conn->eof = true;
 }
 
+// Finding a key means waiting for memory twice: for the bucket, and for the entry that it points
+// at. Has the processor fetch these for the next requests of a batch while it is still busy with
+// others. That is a hint and no more: what cannot be read here is left to try_one_request().
+static void fetch_ahead(const struct conn *conn) {
+    const uint8_t *data = buf_data(&conn->rbuf);
+    size_t size = buf_size(&conn->rbuf);
+    const struct htab *htab = &g_data.db.newer;
+    struct hnode **buckets[k_lookahead];
+    struct slice args[k_max_args];
+    int found = 0;
+    for (int i = 0; i < k_lookahead && htab->tab; i++) {
+        if (size < 4 || load_u32(data) > size - 4) {
+            break;
+        }
+        uint32_t len = load_u32(data);
+        if (parse_req(data + 4, len, args) >= 2) {
+            buckets[found] = &htab->tab[lookup_key(&args[1]).node.hcode & htab->mask];
+            __builtin_prefetch(buckets[found]);
+            found++;
+        }
+        data += 4 + len;
+        size -= 4 + len;
+    }
+    for (int i = 0; i < found; i++) {
+        __builtin_prefetch(*buckets[i]);
+    }
+}
+
 // message = u32 len, len bytes: a request as request.h has it      len <= k_max_msg
 //
 // Answers the first message in rbuf, if it is whole. Returns whether there is a reply to send.
@@ -558,7 +587,10 @@ static bool try_flush_buffer(struct conn *conn) {
 static void state_req(struct conn *conn) {
     bool more = true;
     while (more) {
-        while (more && buf_size(&conn->wbuf) < k_max_pending) {
+        for (int i = 0; more && buf_size(&conn->wbuf) < k_max_pending; i++) {
+            if (i % k_lookahead == 0) {
+                fetch_ahead(conn);
+            }
             more = try_one_request(conn);
         }
         if (!try_flush_buffer(conn)) {
