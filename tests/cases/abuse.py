@@ -1,22 +1,30 @@
 """Abuse (06 and later): whatever a client does, others are served, and nothing leaks, grows or spins."""
 from __future__ import annotations
 
+import os
 import random
 import resource
+import signal
 import socket
+import subprocess
 import time
 from bisect import bisect_right
 from contextlib import ExitStack
 from itertools import accumulate
 from typing import List
 
-from harness import Conn, exchange, fail, limit, seed, wait_until, wire
+from harness import Conn, exchange, fail, limit, seed, settings, wait_until, wire
+from harness.build import program
+from harness.process import clean_env, free_port
 
 from . import case
+from .processes import leaves
 from .talk import (
-    SMALL, Hammer, done, encode, encode_replies, found, many, paused, readable, say, start,
+    SMALL, Hammer, done, encode, encode_replies, found, many, paused, preload, readable, say, start,
     still_serves, talk, uses_no_cpu, watched,
 )  # fmt: skip
+
+__tracebackhide__ = settings.__tracebackhide__
 
 
 # ---- clients that leave ----
@@ -430,3 +438,55 @@ def stopped_and_continued(chapter: int) -> None:
                 conn.send(data[i % len(data) :])
             for reply in replies:
                 conn.recv(reply)
+
+
+@case(since=4, inside=True)
+def interrupted_calls_and_small_parts(chapter: int) -> None:
+    """One of two calls on a socket ends with EINTR, the rest move a few bytes (cases/interrupt.c)."""
+    requests, replies = talk(chapter, 12, "part", 300)
+    with start(chapter, env=preload("interrupt")) as server:
+        for _ in range(3):
+            with server.connect() as conn:
+                say(conn, 4)
+                conn.pipeline(requests, replies)
+                conn.send(encode(chapter, requests))
+                conn.shutdown_write()
+                conn.expect_bytes(encode_replies(chapter, replies))
+                conn.expect_closed(reset_ok=False)
+        if chapter >= 6:
+            with ExitStack() as stack:
+                for conn in [stack.enter_context(server.connect()) for _ in range(10)]:
+                    say(conn)
+                leaves(server, signal.SIGTERM, "a server whose calls are interrupted")
+
+
+# ---- the log ----
+
+
+@case(since=4)
+def nobody_reads_the_log(chapter: int) -> None:
+    """What a server prints goes into a pipe that is full: it must go on all the same."""
+    port, requests = free_port(), talk(chapter, 2000, "log", 100)
+    env = clean_env({"PORT": str(port), "IDLE_TIMEOUT_MS": "0"})
+    reading, writing = os.pipe()
+    try:
+        process = subprocess.Popen(
+            program(chapter, "server"), env=env, stdin=subprocess.DEVNULL, stdout=writing, stderr=writing,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            wait_until(lambda: _accepts(port), "the server listens", 10)
+            for _ in range(2):
+                with Conn(port, chapter) as conn:
+                    conn.pipeline(*requests)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0

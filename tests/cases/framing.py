@@ -1,12 +1,17 @@
-"""Framing (04, 06 and later): messages are found in the stream however it is cut, and the limits."""
+"""Framing (04, 06 and later): messages are found in the stream however it is cut; the limits.
+
+Chapter 05 has no messages, so its tests do not call these.
+"""
 from __future__ import annotations
 
 import random
 
-from harness import seed, wire
+from harness import seed, settings, wire
 
 from . import case
 from .talk import done, encode, encode_replies, found, missing, say, start, still_serves, talk
+
+__tracebackhide__ = settings.__tracebackhide__
 
 
 @case(since=4)

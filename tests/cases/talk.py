@@ -4,15 +4,20 @@ from __future__ import annotations
 import os
 import resource
 import select
+import shlex
 import signal
 import socket
+import subprocess
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Dict, Iterator, List, Sequence, Tuple
 
-from harness import Conn, Server, Status, fail, limit, wait_until, wire
+from harness import Conn, Server, Status, fail, limit, settings, wait_until, wire
 from harness.wire import Arg
+
+__tracebackhide__ = settings.__tracebackhide__
 
 Request = Tuple[Arg, ...]
 
@@ -122,6 +127,25 @@ def uses_no_cpu(server: Server, who: str) -> None:
         if spent[-1] <= 20:
             return
     fail(f"with {who} and nothing to do, the server used {spent} ms of processor time, each in 150 ms")
+
+
+def preload(name: str) -> Dict[str, str]:
+    """The environment that puts tests/cases/NAME.c between a program and libc."""
+    source = Path(__file__).with_name(f"{name}.c")
+    library = settings.build_dir() / f"{name}.so"
+    if not library.exists() or library.stat().st_mtime < source.stat().st_mtime:
+        library.parent.mkdir(parents=True, exist_ok=True)
+        mine = f"{library}.{os.getpid()}"
+        compiler = shlex.split(os.environ.get("CC", "cc"))
+        done = subprocess.run(
+            [*compiler, "-std=gnu11", "-O2", "-Wall", "-shared", "-fPIC", str(source), "-o", mine, "-ldl"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        if done.returncode:
+            fail(f"{source.name} does not compile:\n{done.stdout}")
+        os.replace(mine, library)
+    options = os.environ.get("ASAN_OPTIONS", "")
+    return {"LD_PRELOAD": str(library), "ASAN_OPTIONS": f"{options}:verify_asan_link_order=0".strip(":")}
 
 
 @contextmanager

@@ -1,0 +1,431 @@
+"""Replies and buffers (09 and later): tagged values, `keys`, messages of up to 32 MiB, and what the
+server's memory does meanwhile. clients.py has the client program.
+"""
+from __future__ import annotations
+
+import random
+from contextlib import ExitStack
+from typing import List, Set, Tuple
+
+from harness import ANY, AnyOrder, Conn, Err, Server, exchange, fail, seed, settings, wire
+from harness.wire import ERR_2BIG, ERR_ARG, request
+
+from . import case
+from .talk import SMALL, paused, say, start, still_serves, uses_no_cpu, watched
+
+__tracebackhide__ = settings.__tracebackhide__
+
+LIMIT = 32 << 20  # of a message, in bytes
+MIB = 1 << 20
+
+
+def memory_below(server: Server, before_kb: int, bound_mib: int, what: str) -> None:
+    """Fails where the server's memory has grown by more than that. A sanitizer has its own."""
+    grown = (server.rss_kb() - before_kb) >> 10
+    if grown > bound_mib and not watched():
+        fail(f"{what}: the server's memory has grown by {grown} MiB, more than {bound_mib} MiB")
+
+
+def filled(size: int, tag: int = 0) -> bytes:
+    """Bytes of that many, of every value, where a shift or a swap of a part shows."""
+    block = b"".join(b"%06x" % (tag << 16 | i) + bytes([i % 256, tag]) for i in range(1009))
+    return (block * (size // len(block) + 1))[:size]
+
+
+def calls(server: Server) -> Tuple[int, int]:
+    """How often the server has called read() and write() so far (Linux)."""
+    with open(f"/proc/{server.pid}/io") as f:
+        fields = dict(line.split(": ") for line in f)
+    return int(fields["syscr"]), int(fields["syscw"])
+
+
+# ---- tagged values ----
+
+
+@case(since=9)
+def replies_byte_for_byte(chapter: int) -> None:
+    """The tag and every byte behind it; of an error the code."""
+    with start(chapter) as server, server.connect() as conn:
+        for words, body in (
+            (["get", "k"], "00"),
+            (["del", "k"], "03 0000000000000000"),
+            (["keys"], "04 00000000"),
+            (["set", "k", "v"], "00"),
+            (["get", "k"], "02 01000000 76"),
+            (["keys"], "04 01000000 02 01000000 6b"),
+            (["set", "k", ""], "00"),
+            (["get", "k"], "02 00000000"),
+            (["del", "k"], "03 0100000000000000"),
+            (["get", "k"], "00"),
+            (["aaa", "bbb"], "01 01000000 0b000000 556e6b6e6f776e20636d64"),
+        ):
+            conn.send(request(*words))
+            conn.expect_bytes(wire.frame(bytes.fromhex(body)))
+        for words in (["get"], ["get", "k", "k"], ["set", "k"], ["del"], ["keys", "k"]):
+            conn.ask(*words, expect=Err(ERR_ARG))
+
+
+@case(since=9)
+def del_counts(chapter: int) -> None:
+    """1 where the key was there, 0 where not, over and over."""
+    with start(chapter) as server, server.connect() as conn:
+        requests: List[Tuple[str, ...]] = []
+        replies: List[object] = []
+        for i in range(300):
+            requests += [("set", f"k{i % 7}", "v"), ("del", f"k{i % 5}"), ("del", f"k{i % 5}")]
+        there: Set[str] = set()
+        for words in requests:
+            replies.append(None if words[0] == "set" else int(words[1] in there))
+            (there.add if words[0] == "set" else there.discard)(words[1])
+        conn.pipeline(requests, replies)
+
+
+# ---- keys ----
+
+
+@case(since=9)
+def keys_lists_every_key_once(chapter: int) -> None:
+    """Also the empty key and those of any bytes; none twice after a `set`, none after a `del`."""
+    with start(chapter) as server, server.connect() as conn, server.connect() as other:
+        conn.ask("keys", expect=[])
+        names = [b"", b"\0", b"k", b"k\0", b"K", b"\xff" * 300, bytes(range(256)), b"a b", b"x" * 70000]
+        for name in names:
+            conn.ask("set", name, b"1", expect=None)
+            conn.ask("set", name, b"longer than before", expect=None)
+        for each in (conn, other):
+            each.ask("keys", expect=AnyOrder(names))
+            each.ask("KEYS", expect=AnyOrder(names))
+        while names:
+            conn.ask("del", names.pop(len(names) // 2), expect=1)
+            conn.ask("keys", expect=AnyOrder(list(names)))
+
+
+@case(since=9)
+def keys_at_every_size(chapter: int) -> None:
+    """After each of 300 insertions, and after each removal: the table is resized in between."""
+    order = random.Random(9).sample(range(300), 300)
+    with start(chapter) as server, server.connect() as conn:
+        requests: List[Tuple[bytes, ...]] = []
+        replies: List[object] = []
+        now: List[bytes] = []
+        for i in range(300):
+            now = now + [b"key:%d" % i]
+            requests += [(b"set", now[-1], b""), (b"keys",)]
+            replies += [None, AnyOrder(now)]
+        for i in order:
+            now = [key for key in now if key != b"key:%d" % i]
+            requests += [(b"del", b"key:%d" % i), (b"keys",)]
+            replies += [1, AnyOrder(now)]
+        conn.pipeline(requests, replies)
+
+
+@case(since=9)
+def keys_against_a_set(chapter: int) -> None:
+    """Random insertions and removals among 3,000 names, over three connections; `keys` now and then."""
+    rng = random.Random(seed())
+    there: Set[bytes] = set()
+    with start(chapter) as server, ExitStack() as stack:
+        conns = [stack.enter_context(server.connect()) for _ in range(3)]
+        for _ in range(30):
+            requests: List[Tuple[bytes, ...]] = []
+            replies: List[object] = []
+            grow = rng.random()
+            for _ in range(400):
+                key = b"%d" % rng.randrange(3000)
+                if rng.random() < grow:
+                    requests.append((b"set", key, b"v"))
+                    replies.append(None)
+                    there.add(key)
+                else:
+                    requests.append((b"del", key))
+                    replies.append(int(key in there))
+                    there.discard(key)
+            requests.append((b"keys",))
+            replies.append(AnyOrder(sorted(there)))
+            rng.choice(conns).pipeline(requests, replies)
+
+
+# ---- long messages ----
+
+
+@case(since=9)
+def values_around_the_sizes_of_buffers(chapter: int) -> None:
+    """A byte less, as many, a byte more than powers of two; each pipelined behind the one before."""
+    sizes = [n + d for n in (512, 1024, 4096, 8192, 16384, 32768, 65536, 131072, MIB) for d in range(-40, 3, 6)]
+    requests: List[Tuple[bytes, ...]] = []
+    replies: List[object] = []
+    for i, size in enumerate(sizes):
+        value = filled(size, i % 256)
+        requests += [(b"set", b"k%d" % (i % 3), value), (b"get", b"k%d" % (i % 3)), (b"get", b"none")]
+        replies += [None, value, None]
+    with start(chapter) as server, server.connect() as conn:
+        conn.pipeline(requests, replies)
+
+
+@case(since=9)
+def long_messages_in_random_pieces(chapter: int) -> None:
+    """Long and short requests as one stream, cut anywhere, on two connections at once."""
+    rng = random.Random(seed())
+    with start(chapter) as server, server.connect() as one, server.connect() as two:
+        for conn, key in ((one, b"one"), (two, b"two")) * 3:
+            values = [filled(rng.choice([0, 10, 3000, 20_000, 70_000, 400_000]), rng.randrange(256)) for _ in range(12)]
+            data = b"".join(request("set", key, value) + request("get", key) for value in values)
+            pos = 0
+            while pos < len(data):
+                size = rng.choice([1, 3, 100, 5000, 60_000, 300_000])
+                conn.send(data[pos : pos + size])
+                pos += size
+            for value in values:
+                conn.recv(None)
+                conn.recv(value)
+
+
+@case(since=9)
+def memory_follows_the_bytes_that_came(chapter: int) -> None:
+    """A message of 32 MiB is announced, comes in parts, and is answered; others are served all along."""
+    body = wire.body("set", "k", "")
+    value = filled(LIMIT - len(body))
+    data = request("set", "k", value)
+    with start(chapter) as server, server.connect() as conn, server.connect() as other:
+        say(other, tag="other")
+        before = server.rss_kb()
+        sent = 0
+        for upto, bound in ((4, 1), (100, 1), (MIB, 5), (8 * MIB, 40), (LIMIT, 130)):
+            conn.send(data[sent:upto])
+            sent = upto
+            conn.expect_silence(0.02)
+            say(other, tag="other")
+            memory_below(server, before, bound, f"{upto} of {len(data)} bytes of a message have come")
+        conn.send(data[sent:])
+        conn.recv(None)
+        conn.ask("get", "k", expect=value)
+        other.ask("del", "k", expect=1)
+        say(other, tag="other")
+        memory_below(server, before, 70, "a message of 32 MiB has come and its key is gone")
+
+
+@case(since=9)
+def announced_lengths_cost_nothing(chapter: int) -> None:
+    """Two hundred clients announce 32 MiB each."""
+    with start(chapter) as server, ExitStack() as stack:
+        still_serves(server)
+        before = server.rss_kb()
+        for _ in range(200):
+            conn = stack.enter_context(server.connect())
+            conn.send(wire.u32(LIMIT) + wire.u32(2) + wire.u32(3) + b"get" + wire.u32(LIMIT - 15) + b"k")
+        still_serves(server)
+        memory_below(server, before, 16, "200 clients have announced 32 MiB each and sent 20 bytes")
+
+
+@case(since=9)
+def long_lies_about_strings(chapter: int) -> None:
+    """Long messages whose strings do not add up: refused as short ones are."""
+    body = bytearray(wire.body("set", "k", b"x" * MIB))
+    at = len(body) - MIB - 4  # the length of the value
+    with start(chapter) as server, server.connect() as other:
+        for n in (MIB - 1, MIB + 1, 2**31, 2**32 - 1, 2**32 - at - 4):
+            body[at : at + 4] = wire.u32(n)
+            with server.connect() as conn:
+                conn.send(request("get", "k"))
+                conn.recv(None)
+                conn.send(wire.frame(bytes(body)))
+                conn.expect_closed()
+            other.ask("get", "k", expect=None)
+
+
+# ---- long replies ----
+
+
+def _fill_keys(conn: Conn, total: int, n: int) -> List[bytes]:
+    """Sets n keys, so that the reply to `keys` has a body of `total` bytes."""
+    room = total - 5 - 5 * n
+    sizes = [room // n + (i < room % n) for i in range(n)]
+    names = [b"%c" % (65 + i) * size for i, size in enumerate(sizes)]
+    for name in names:
+        conn.ask("set", name, "", expect=None)
+    return names
+
+
+@case(since=9)
+def a_reply_at_the_limit(chapter: int) -> None:
+    """A reply of 32 MiB arrives; one byte more, and there is an error in its place."""
+    with start(chapter) as server, server.connect() as conn:
+        names = _fill_keys(conn, LIMIT, 3)
+        conn.ask("keys", expect=AnyOrder(names))
+        conn.ask("del", names[0], expect=1)
+        conn.ask("set", names[0] + b"A", "", expect=None)
+        conn.ask("keys", expect=Err(ERR_2BIG))
+        conn.ask("del", names[0] + b"A", expect=1)
+        conn.ask("set", names[0], "", expect=None)
+        conn.ask("keys", expect=AnyOrder(names))
+
+
+@case(since=9)
+def a_reply_above_the_limit(chapter: int) -> None:
+    """It is taken back: what was answered before it in the same batch stays, what comes after follows.
+    Its memory is given back."""
+    with start(chapter) as server, server.connect() as conn, server.connect() as other:
+        names = _fill_keys(conn, 40 * MIB, 5)
+        conn.ask("set", "k", "v", expect=None)
+        say(other, tag="other")
+        before = server.rss_kb()
+        around: List[Tuple[str, ...]] = [("get", "k"), ("get", "none"), ("aaa",), ("get", "k")]
+        replies: List[object] = [b"v", None, Err(wire.ERR_UNKNOWN, "Unknown cmd"), b"v"]
+        batch = around + [("keys",)] + around + [("keys",), ("keys",)] + around
+        expect = replies + [Err(ERR_2BIG)] + replies + [Err(ERR_2BIG)] * 2 + replies
+        for _ in range(3):
+            conn.pipeline(batch, expect)
+            other.ask("keys", expect=Err(ERR_2BIG))
+        say(conn)
+        memory_below(server, before, 20, "replies that were too big have been taken back")
+        for name in names[:2]:
+            other.ask("del", name, expect=1)
+        keys = conn.ask("keys")
+        assert isinstance(keys, list) and set(keys) > set(names[2:]), "keys does not list the keys that are left"
+
+
+@case(since=9)
+def huge_replies_that_nobody_reads(chapter: int) -> None:
+    """Tiny requests, all in one read, 160 MiB of replies: only a few of them are made beforehand, others
+    are served, nothing spins. Then all are read: they arrive in order and without new input."""
+    size = 4 * MIB
+    with start(chapter) as server, server.connect() as other:
+        for i in range(4):
+            other.ask("set", f"k{i}", filled(size, i), expect=None)
+        values = [filled(size, i) for i in range(4)]
+        requests = [("get", f"k{i % 4}") if i % 2 else ("get", f"none{i}") for i in range(80)]
+        expect = [values[i % 4] if i % 2 else None for i in range(80)]
+        before = server.rss_kb()
+        with server.connect(rcvbuf=1 << 20) as conn:
+            conn.send(b"".join(request(*words) for words in requests))
+            say(other, 10, "other")
+            uses_no_cpu(server, "a client that does not read 160 MiB of replies")
+            memory_below(server, before, 30, "160 MiB of replies wait for a client that does not read")
+            for i, body in enumerate(exchange([(conn, b"", len(requests))])[0]):
+                conn.check(body, expect[i], requests[i], f"reply {i + 1} of {len(requests)}: ")
+            say(conn)
+        memory_below(server, before, 20, "160 MiB of replies have been read")
+
+
+@case(since=9)
+def many_that_do_not_read(chapter: int) -> None:
+    """Fifty clients ask for 64 MiB each and read nothing: what one costs does not grow with what it asks."""
+    with start(chapter) as server, server.connect() as other, ExitStack() as stack:
+        other.ask("set", "k", filled(256 << 10), expect=None)
+        before = server.rss_kb()
+        for _ in range(50):
+            conn = stack.enter_context(server.connect(rcvbuf=SMALL))
+            conn.send(request("get", "k") * 256)
+        say(other, 10, "other")
+        memory_below(server, before, 60, "50 clients have asked for 64 MiB each and do not read")
+
+
+@case(since=9)
+def half_closed_behind_long_replies(chapter: int) -> None:
+    """The client has sent all it will send: each reply arrives, then the end."""
+    value = filled(2 * MIB)
+    with start(chapter) as server, server.connect() as conn:
+        conn.ask("set", "k", value, expect=None)
+        conn.send((request("get", "k") + request("get", "none")) * 10)
+        conn.shutdown_write()
+        for _ in range(10):
+            conn.recv(value)
+            conn.recv(None)
+        conn.expect_closed(reset_ok=False)
+
+
+@case(since=9)
+def long_replies_before_a_bad_message(chapter: int) -> None:
+    """Whatever is wrong with the message: what was asked before it is answered whole, then the close."""
+    value = filled(3 * MIB)
+    with start(chapter) as server, server.connect() as other:
+        other.ask("set", "k", value, expect=None)
+        for bad in (wire.u32(LIMIT + 1), wire.frame(b""), wire.frame(wire.u32(0)), wire.frame(wire.body("get", count=2))):
+            with server.connect() as conn:
+                conn.send(request("get", "k") * 4 + bad + request("set", "k", "bad") * 10)
+                for _ in range(4):
+                    conn.recv(value)
+                conn.expect_closed()
+        other.ask("get", "k", expect=value)
+
+
+@case(since=9)
+def a_long_message_beside_others(chapter: int) -> None:
+    """While 32 MiB come in and go out on two connections, a third has its small requests answered."""
+    value = filled(LIMIT - len(wire.body("set", "k0", "")))
+    with start(chapter) as server, ExitStack() as stack:
+        conns = [stack.enter_context(server.connect()) for _ in range(3)]
+        small = b"".join(request("set", "s", str(i)) + request("get", "s") for i in range(1000))
+        jobs = [(conns[i], request("set", f"k{i}", value) + request("get", f"k{i}"), 2) for i in range(2)]
+        bodies = exchange([*jobs, (conns[2], small, 2000)])
+        for i in range(2):
+            conns[i].check(bodies[i][0], None, ("set", f"k{i}", "..."))
+            conns[i].check(bodies[i][1], value, ("get", f"k{i}"))
+        for i, body in enumerate(bodies[2]):
+            conns[2].check(body, b"%d" % (i // 2) if i % 2 else None)
+
+
+# ---- system calls and memory ----
+
+
+@case(since=9, inside=True)
+def one_read_and_one_write_a_batch(chapter: int) -> None:
+    """A thousand requests that lie in the socket cost a few calls, not a thousand."""
+    if watched():
+        return  # they call read() and write() themselves
+    n = 1000
+    with start(chapter) as server, server.connect() as conn:
+        conn.ask("set", "k", "v", expect=None)
+        reads, writes = calls(server)
+        with paused(server):
+            conn.send(request("get", "k") * n)
+        for _ in range(n):
+            conn.recv(b"v")
+        reads, writes = calls(server)[0] - reads, calls(server)[1] - writes
+        if reads > 8 or writes > 4:
+            fail(f"{n} pipelined requests took {reads} calls of read() and {writes} of write()")
+        reads, writes = calls(server)
+        for _ in range(n):
+            conn.ask("get", "k", expect=b"v")
+        reads, writes = calls(server)[0] - reads, calls(server)[1] - writes
+        if reads > n + 10 or writes > n + 10:
+            fail(f"{n} requests one by one took {reads} calls of read() and {writes} of write()")
+
+
+@case(since=9)
+def large_buffers_are_given_back(chapter: int) -> None:
+    """Thirty connections have each sent and received 4 MiB, and stay: their buffers do not."""
+    size = 4 * MIB
+    with start(chapter) as server, ExitStack() as stack:
+        conns = [stack.enter_context(server.connect()) for _ in range(30)]
+        for conn in conns:
+            say(conn)
+        before = server.rss_kb()
+        for i, conn in enumerate(conns):
+            value = filled(size, i)
+            conn.ask("set", "k", value, expect=None)
+            conn.ask("get", "k", expect=value)
+        conns[0].ask("del", "k", expect=1)
+        for conn in conns:
+            say(conn)
+        memory_below(server, before, 60, "30 connections have sent and received 4 MiB each, and nothing is left of it")
+
+
+@case(since=9)
+def a_slow_reader_gets_it_all(chapter: int) -> None:
+    """It takes 100 KiB, asks for a little more, and so on: every reply in its order."""
+    rng = random.Random(seed())
+    values = [filled(n, i) for i, n in enumerate((0, 100, 5000, 70_000, 300_000))]
+    with start(chapter) as server, server.connect(rcvbuf=1 << 16) as conn:
+        for i, value in enumerate(values):
+            conn.ask("set", f"k{i}", value, expect=None)
+        asked: List[int] = []
+        for _ in range(25):
+            more = [rng.randrange(5) for _ in range(20)]
+            conn.send_some(b"".join(request("get", f"k{i}") for i in more), 1)
+            asked += more
+            while asked and rng.random() < 0.9:
+                conn.recv(values[asked.pop(0)])
+        for i in asked:
+            conn.recv(values[i])
+        conn.ask("keys", expect=ANY)
