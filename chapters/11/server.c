@@ -491,17 +491,20 @@ static void reject_input(struct conn *conn, const char *why) {
 // at. Has the processor fetch these for the next requests of a batch while it is still busy with
 // others. That is a hint and no more: what cannot be read here is left to try_one_request().
 static void fetch_ahead(const struct conn *conn) {
-    const uint8_t *data = buf_data(&conn->rbuf);
-    size_t size = buf_size(&conn->rbuf);
     const struct htab *htab = &g_data.db.newer;
+    size_t size = buf_size(&conn->rbuf);
+    if (!htab->tab || size == 0) {
+        return;
+    }
+    const uint8_t *data = buf_data(&conn->rbuf);
     struct hnode **buckets[k_lookahead];
     struct slice args[k_max_args];
     int found = 0;
-    for (int i = 0; i < k_lookahead && htab->tab; i++) {
-        if (size < 4 || load_u32(data) > size - 4) {
+    for (int i = 0; i < k_lookahead && size >= 4; i++) {
+        uint32_t len = load_u32(data);
+        if (len > size - 4) {
             break;
         }
-        uint32_t len = load_u32(data);
         if (parse_req(data + 4, len, args) >= 2) {
             buckets[found] = &htab->tab[lookup_key(&args[1]).node.hcode & htab->mask];
             __builtin_prefetch(buckets[found]);
