@@ -327,12 +327,14 @@ if how == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if how == "report":
     print("==1==ERROR: LeakSanitizer: detected memory leaks", flush=True)
-if how == "child" and os.fork() == 0:
-    print("child", os.getpid(), flush=True)
+child = os.fork() if how == "child" else None
+if child == 0:
     signal.pause()
 if how != "silent":
     print("listening on 127.0.0.1:%d" % s.getsockname()[1], file=sys.stderr, flush=True)
 print("hello from", how, flush=True)
+if child:
+    print("child", child, flush=True)
 while True:
     c, _ = s.accept()
     if c.recv(1) and how == "crash":
@@ -386,12 +388,11 @@ def test_a_sanitizer_report_counts(mean: Callable[[str], List[str]]) -> None:
 def test_a_server_that_ignores_sigterm(
     mean: Callable[[str], List[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TEST_TIME_FACTOR", "0.05")
     server = Server(9, command=mean("stubborn"))
 
     def run() -> None:
         with server:
-            pass
+            monkeypatch.setenv("TEST_TIME_FACTOR", "0.05")
 
     assert "did not end within 0.5 s of SIGTERM" in failure(run)
     assert not server.alive()
@@ -725,7 +726,7 @@ def test_what_is_no_session(text: str, error: str, tmp_path: Path) -> None:
 
 
 def test_console_blocks_of_markdown() -> None:
-    text = "# T\n```console\n$ a\n```\n```sh\n$ b\n```\n- item\n  ~~~~console\n  $ c\n  ```\n  ~~~~\n```\n$ d\n```\n"
+    text = "# T\n```console\n$ a\n```\n```sh\n$ b\n```\n- item\n  ~~~~console\n  $ c\n  ```\n  ~~~~\n"
     assert console_blocks(text) == [(3, "$ a"), (10, "$ c\n```")]
 
 
@@ -764,11 +765,18 @@ def test_a_right_session_passes(programs: Path) -> None:
     assert play_text(programs, RIGHT) == ""
 
 
+def test_the_example_of_the_readme_is_true(programs: Path) -> None:
+    check_session(str(TESTS / "README.md"), 9)
+    steps = load(str(TESTS / "README.md"), 9).steps
+    assert {step.kind for step in steps} == {"start", "run", "interrupt"}  # it shows the grammar
+
+
 def test_every_changed_output_line_is_found(programs: Path) -> None:
     text = play_text(programs, RIGHT.replace("(str) v\n\n", "(str) w\n\n").replace("[exit 4]\n", ""))
     path = programs / "09-x.session"
     assert text.splitlines()[0] == f"{path} differs in 2 places"
-    assert f"{path}:4: $ ./client get k\n--- the session\n+++ what came\n@@ -1 +1 @@\n-(str) w\n+(str) v\n" in text
+    diff = "--- the session\n+++ what came\n@@ -1 +1 @@\n-(str) w\n+(str) v\n"
+    assert f"{path}:4: $ ./client get k\n{diff}" in text
     assert f"{path}:15: $ echo" in text and "\n+[exit 4]\n" in text
     assert f"tests/tools/play.py --show {path}" in text
 
@@ -797,7 +805,8 @@ $ ./client get k
 ```
 """
     assert play_text(programs, text, "09-x.md") == ""
-    assert ":12: $ ./client get k" in play_text(programs, text.replace("(nil)\n```", "(str) v\n```"), "09-x.md")
+    text = text.replace("(nil)\n```", "(str) v\n```")
+    assert ":12: $ ./client get k" in play_text(programs, text, "09-x.md")
 
 
 TALK = """server$ GREETING=hi ./server
@@ -839,7 +848,7 @@ def test_the_server_s_terminal(talker: Path) -> None:
 def test_server_lines_that_differ(
     talker: Path, before: str, after: str, difference: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TEST_TIME_FACTOR", "0.1")
+    monkeypatch.setattr(session, "PATIENCE", 1.5)
     assert before in TALK
     text = play_text(talker, TALK.replace(before, after))
     assert difference in text

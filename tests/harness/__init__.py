@@ -9,5 +9,6 @@ from .wire import AnyOrder, Between, Err, OneOf, Status
 
 __all__ = [
     "ANY", "AnyOrder", "Between", "Conn", "Err", "Model", "OneOf", "Result", "Server", "Status",
-    "check_session", "exchange", "fail", "limit", "repeat_line", "run_client", "run_model_test", "run_program", "seed", "wait_until",
+    "check_session", "exchange", "fail", "limit", "repeat_line", "run_client", "run_model_test",
+    "run_program", "seed", "wait_until",
 ]  # fmt: skip

@@ -244,7 +244,9 @@ class Conn:
         return None
 
     def _show(self, value: object) -> str:
-        return wire.show_bytes(value) if self.chapter < 7 and isinstance(value, bytes) else wire.show_value(value)
+        if self.chapter < 7 and isinstance(value, bytes):
+            return wire.show_bytes(value)
+        return wire.show_value(value)
 
     def _fail(
         self, what: str, *, expected: Sequence[str] = (), mark: Optional[int] = None, cause: str = ""

@@ -285,7 +285,8 @@ class Generator:
         size = self.rng.choice([0, 1, 3, 3, 10, 10, 50, 300, 3000])
         if size == 3000 and self.chapter >= 9 and self.rng.random() < 0.1:
             size = self.rng.choice([4096, 70000])
-        return bytes(self.rng.getrandbits(8) for _ in range(min(size, 16))) * (size // 16 + 1) if size else b""
+        piece = bytes(self.rng.getrandbits(8) for _ in range(min(size, 16)))
+        return piece * max(size // 16, 1)
 
 
 # ---- the test ---------------------------------------------------------------------------------
@@ -397,5 +398,6 @@ class _Play:
             rows = [row for row in rows if len(row[2]) > 1 and row[2][1] == command[1]]
         lines = [f"\n  before it, {'on that key' if command else 'the last that were answered'}:"]
         for number, i, words, reply in rows[-12:]:
-            lines.append(f"    {number:6} connection {i}: {wire.show_args(words)} -> {wire.show_value(reply)}")
+            said = f"{wire.show_args(words)} -> {wire.show_value(reply)}"
+            lines.append(f"    {number:6} connection {i}: {said}")
         return "\n".join(lines) + f"\n  seed      {self.seed}"

@@ -8,7 +8,6 @@ import shlex
 import signal
 import subprocess
 import tempfile
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable, List, Optional, Sequence, Tuple
@@ -22,6 +21,7 @@ __tracebackhide__ = settings.__tracebackhide__
 SHOWN_PORT = "1234"  # what every port of a session's server is called in a transcript
 HERE_DOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 EXIT = re.compile(r"^\[exit (\d+)\]$")
+PATIENCE = 5.0  # seconds for a line that the server is to print
 QUIET = 0.05  # seconds without another line after which a server is taken to have said all
 Listener = Callable[[str, str], None]  # kind ("command", "output", "server"), text
 
@@ -129,7 +129,8 @@ def load(path: str, chapter: Optional[int] = None) -> Session:
     """
     text = Path(path).read_text(encoding="utf-8")
     if chapter is None:
-        found = re.match(r"(\d\d)\D", Path(path).name) or re.match(r"(\d\d)$", Path(path).resolve().parent.name)
+        file = Path(path).resolve()
+        found = re.match(r"(\d\d)\D", file.name) or re.match(r"(\d\d)$", file.parent.name)
         if not found:
             raise SessionError(f"{path}: neither the name nor the folder tells the chapter")
         chapter = int(found.group(1))
@@ -326,7 +327,7 @@ class _Player:
         """What the server printed, as the session shows it, once there are `count` lines."""
         assert self.server
         with_listening = any(LISTENING.match(line) for line in self.listed.output)
-        lines = self.server.wait_log(count - with_listening)
+        lines = self.server.wait_log(count - with_listening, PATIENCE)
         if with_listening:
             lines = self.server.lines
         return self._normal("".join(line + "\n" for line in lines))
