@@ -1,0 +1,26 @@
+"""Chapter 09: data serialization."""
+from __future__ import annotations
+
+import pytest
+
+from cases import Case, abuse, cases, framing, replies, strings
+
+
+@pytest.mark.parametrize("case", cases(9, framing))
+def test_framing(case: Case) -> None:
+    case(9)
+
+
+@pytest.mark.parametrize("case", cases(9, abuse))
+def test_abuse(case: Case) -> None:
+    case(9)
+
+
+@pytest.mark.parametrize("case", cases(9, strings))
+def test_strings(case: Case) -> None:
+    case(9)
+
+
+@pytest.mark.parametrize("case", cases(9, replies))
+def test_replies(case: Case) -> None:
+    case(9)
