@@ -28,20 +28,6 @@ static struct {
 
 // ---- connections ----
 
-static void accept_new_conn(int listen_fd) {
-    int connfd = accept(listen_fd, NULL, NULL);
-    if (connfd < 0) {
-        return; // gone again
-    }
-    if (g_data.nfds == 1 + k_max_clients || fd_set_nb(connfd) < 0) {
-        msg("no room for another client");
-        close(connfd);
-        return;
-    }
-    g_data.poll_set[g_data.nfds] = (struct pollfd){.fd = connfd, .events = POLLIN};
-    g_data.nfds++;
-}
-
 // Echoes what there is to read. Returns whether the connection goes on.
 static bool connection_io(int connfd) {
     uint8_t rbuf[4096];
@@ -63,6 +49,20 @@ static bool connection_io(int connfd) {
         msg("write: %zd of %zd bytes taken, the rest is lost", written < 0 ? 0 : written, n);
     }
     return true;
+}
+
+static void accept_new_conn(int listen_fd) {
+    int connfd = accept(listen_fd, NULL, NULL);
+    if (connfd < 0) {
+        return; // gone again
+    }
+    if (g_data.nfds == 1 + k_max_clients || fd_set_nb(connfd) < 0) {
+        msg("no room for another client");
+        close(connfd);
+        return;
+    }
+    g_data.poll_set[g_data.nfds] = (struct pollfd){.fd = connfd, .events = POLLIN};
+    g_data.nfds++;
 }
 
 // ---- main: the event loop ----

@@ -89,11 +89,6 @@ static struct entry **entry_find(const struct slice *key) {
     return from;
 }
 
-// Returns the entry with the key, NULL where there is none.
-static struct entry *entry_lookup(const struct slice *key) {
-    return *entry_find(key);
-}
-
 // Returns the value, borrowed from the entry.
 static struct slice entry_val(const struct entry *ent) {
     return (struct slice){ent->val, ent->val_len};
@@ -116,6 +111,11 @@ static bool entry_remove(const struct slice *key) {
     *from = ent->next;
     entry_del(ent);
     return true;
+}
+
+// Returns the entry with the key, NULL where there is none.
+static struct entry *entry_lookup(const struct slice *key) {
+    return *entry_find(key);
 }
 
 // Gives the key the value, whether or not it had one.

@@ -91,13 +91,6 @@ static bool entry_eq(const struct hnode *node, const struct hnode *key) {
     return memcmp(ent->data, lookup->key, node->key_len) == 0;
 }
 
-// Returns the entry with the key, NULL where there is none.
-static struct entry *entry_lookup(const struct slice *key) {
-    struct lookup_key lookup = lookup_key(key);
-    struct hnode **from = hm_lookup(&g_data.db, &lookup.node, entry_eq);
-    return from ? container_of(*from, struct entry, node) : NULL;
-}
-
 // Returns the value, borrowed from the entry.
 static struct slice entry_val(const struct entry *ent) {
     return (struct slice){ent->data + ent->node.key_len, ent->val_len};
@@ -127,6 +120,13 @@ static bool entry_remove(const struct slice *key) {
     }
     entry_del(container_of(node, struct entry, node));
     return true;
+}
+
+// Returns the entry with the key, NULL where there is none.
+static struct entry *entry_lookup(const struct slice *key) {
+    struct lookup_key lookup = lookup_key(key);
+    struct hnode **from = hm_lookup(&g_data.db, &lookup.node, entry_eq);
+    return from ? container_of(*from, struct entry, node) : NULL;
 }
 
 // Gives the key the value, whether or not it had one.
