@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from cases import Case, abuse, cases, framing, replies, strings
+from cases import Case, abuse, cases, clients, framing, processes, replies, strings
 
 
 @pytest.mark.parametrize("case", cases(9, framing))
@@ -23,4 +23,9 @@ def test_strings(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(9, replies))
 def test_replies(case: Case) -> None:
+    case(9)
+
+
+@pytest.mark.parametrize("case", cases(9, clients))
+def test_clients(case: Case) -> None:
     case(9)

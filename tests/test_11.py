@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from cases import Case, abuse, cases, framing, replies, strings, zsets
+from cases import Case, abuse, cases, clients, framing, processes, replies, strings, zsets
 
 
 @pytest.mark.parametrize("case", cases(11, framing))
@@ -28,4 +28,9 @@ def test_replies(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(11, zsets))
 def test_zsets(case: Case) -> None:
+    case(11)
+
+
+@pytest.mark.parametrize("case", cases(11, clients))
+def test_clients(case: Case) -> None:
     case(11)
