@@ -144,6 +144,8 @@ def test_the_caret_stands_under_the_byte() -> None:
         assert rows[i].endswith("^^ here")
     assert wire.hexdump(b"ab", 2)[-1].index("^^") == len("0000  61 62 ")  # a byte that is missing
     assert len(wire.hexdump(bytes(10000), 5000)) < 15
+    assert wire.hexdump(bytes(100), 20)[-1] == "..."  # what follows the wrong byte matters less
+    assert len(wire.hexdump(bytes(100), 20)) == 5
 
 
 # ---- conn -------------------------------------------------------------------------------------
@@ -166,7 +168,26 @@ def test_a_wrong_value_is_explained() -> None:
         "  received  (str) vw",
         "  its bytes 0000  07 00 00 00 02 02 00 00 00 76 77                 .........vw",
         "                                 ^^",
+        "  perhaps   only the end differs: is the length right?",
     ]
+
+
+@pytest.mark.parametrize(
+    "expected, got, perhaps",
+    [
+        (b"a\0b", b"a", "is it taken for a C string?"),
+        (None, b"v", "finds a key that should not be there"),
+        (b"v", None, "does not find what should be there"),
+        (Err(4), 1, "accepts what it must refuse"),
+        (Err(4), Err(1, "x"), "its code is not: 4 is a bad argument"),
+        (1, Err(4, "x"), "refuses what it must accept"),
+        (1.0, 1, "a score is a double"),
+        ([b"a", 1.0, b"b", 2.0], [b"a", 1.0], "does `limit` count elements?"),
+    ],
+)
+def test_a_likely_cause_of_a_wrong_value(expected: object, got: object, perhaps: str) -> None:
+    text = ask_fake(11, wire.frame(wire.encode_value(got)), "get", "k", expect=expected)
+    assert perhaps in text.splitlines()[-1]
 
 
 def test_a_wrong_text_is_explained() -> None:
@@ -625,12 +646,26 @@ def test_the_model_test_repeats_with_its_seed() -> None:
 # ---- sessions ---------------------------------------------------------------------------------
 
 CLIENT = """
-import os, sys
-sys.path.insert(0, {tests!r})
-from harness import Conn, wire
-conn = Conn(int(os.environ["PORT"]), 9)
-for command in [sys.argv[1:]] if sys.argv[1:] else [line.split() for line in sys.stdin]:
-    sys.stdout.buffer.write(wire.client_text(conn.ask(*command)))
+import os, socket, struct, sys
+sock = socket.create_connection(("127.0.0.1", int(os.environ["PORT"])))
+replies = sock.makefile("rb")
+def number(form):
+    return struct.unpack(form, replies.read(struct.calcsize(form)))[0]
+def show():
+    tag = number("<B")
+    if tag == 0: print("(nil)")
+    if tag == 2: print("(str)", replies.read(number("<I")).decode())
+    if tag == 3: print("(int)", number("<q"))
+    if tag == 4:
+        n = number("<I")
+        print("(arr) len=%d" % n)
+        for _ in range(n): show()
+        print("(arr) end")
+for words in [sys.argv[1:]] if sys.argv[1:] else [line.split() for line in sys.stdin]:
+    strings = b"".join(struct.pack("<I", len(w)) + w.encode() for w in words)
+    sock.sendall(struct.pack("<II", 4 + len(strings), len(words)) + strings)
+    number("<I")
+    show()
 """
 TALKER = """
 import os, signal, socket, sys
@@ -654,7 +689,7 @@ while True:
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The model server and a client for it, as SERVER and CLIENT; the folder for session files."""
-    (tmp_path / "client.py").write_text(CLIENT.format(tests=str(TESTS)))
+    (tmp_path / "client.py").write_text(CLIENT)
     monkeypatch.setenv("SERVER", MODEL_SERVER)
     monkeypatch.setenv("CLIENT", f"{sys.executable} {tmp_path}/client.py")
     return tmp_path
@@ -901,8 +936,9 @@ def inner_pytest(folder: Path, source: str, **env: str) -> "subprocess.Popen[str
         "-c", os.devnull, "--rootdir", str(folder), str(folder / "test_inner.py"),
     ]  # fmt: skip
     kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+    kept["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TESTS), kept.get("PYTHONPATH")]))
     return subprocess.Popen(
-        command, cwd=folder, env={**kept, "PYTHONPATH": str(TESTS), **env}, text=True,
+        command, cwd=folder, env={**kept, **env}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
 
@@ -952,7 +988,7 @@ def test_it(seed):
     assert len(out.splitlines()) < 50
 
 
-@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_an_interrupted_run_leaves_no_server(sig: signal.Signals, tmp_path: Path) -> None:
     source = """
 def test_it():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple, Type, Union
 
 from . import settings, wire
 from .settings import fail, limit
-from .wire import Arg
+from .wire import Arg, Err, Status
 
 if TYPE_CHECKING:
     from .process import Server
@@ -88,10 +88,11 @@ class Conn:
         bodies = exchange([(self, data, len(requests))])[0]
         wanted = [ANY] * len(requests) if expect is None else expect
         assert len(wanted) == len(requests), "expect has another length than requests"
-        return [
-            self.check(body, want, request, f"reply {i + 1} of {len(requests)}: ")
-            for i, (body, want, request) in enumerate(zip(bodies, wanted, requests))
-        ]
+        replies: List[object] = []
+        for i, body in enumerate(bodies):
+            where = f"reply {i + 1} of {len(bodies)}: "
+            replies.append(self.check(body, wanted[i], requests[i], where))
+        return replies
 
     def recv(self, expect: object = ANY) -> object:
         """Waits for the next message and returns it decoded; with expect=, compares it."""
@@ -240,6 +241,8 @@ class Conn:
         if not note:
             lines += _block("received", [self._show(value)])
         lines += _block("its bytes", wire.hexdump(wire.u32(len(body)) + body, 4 + (mark or 0), note))
+        why = "" if expect is ANY or note else _why(expect, value)
+        lines += _block("perhaps", [why] if why else [])
         fail("\n".join(lines))
         return None
 
@@ -273,7 +276,7 @@ class Conn:
                 return "the length is big-endian; all numbers of the protocol are little-endian"
             if n == got:
                 return "does the length count its own four bytes? it must count only what follows"
-        if self._pieces() > 1:
+        if self._pieces() > 1 and self._first_unanswered_is_whole():
             return f"does the server handle a request that arrives in {self._pieces()} pieces?"
         if self.ended == "reset":
             return "did the server crash, or close with a request unread?"
@@ -297,6 +300,10 @@ class Conn:
     def _first_unanswered(self) -> bytes:
         frames, _ = wire.split_frames(bytes(self.unanswered[:SHOWN]))
         return wire.frame(frames[0]) if frames else bytes(self.unanswered[:SHOWN])
+
+    def _first_unanswered_is_whole(self) -> bool:
+        data = self.unanswered
+        return len(data) >= 4 and len(data) - 4 >= struct.unpack_from("<I", data)[0]
 
     def _note_sent(self, data: bytes) -> None:
         if data:
@@ -429,6 +436,34 @@ def _fail_short(conn: Conn, have: int, wanted: int) -> None:
     if wanted > 1:
         what = f"reply {have + 1} of {wanted}: {what}"
     conn._fail(what, mark=got if got else None)
+
+
+def _why(expected: object, got: object) -> str:
+    """What may have gone wrong where a reply is well-formed but another one, or ""."""
+    if isinstance(expected, Status):
+        found = lambda reply: reply.data if reply.status == 0 else None  # noqa: E731
+        if isinstance(got, Status) and 1 not in (expected.status, got.status):
+            return _why(found(expected), found(got))
+    if isinstance(expected, bytes) and isinstance(got, bytes):
+        if expected.startswith(got) and b"\0" in expected[len(got) : len(got) + 1]:
+            return "is it taken for a C string? it may hold any bytes, also NUL"
+        if expected.startswith(got) or got.startswith(expected):
+            return "only the end differs: is the length right?"
+    if expected is None and isinstance(got, bytes):
+        return "the server finds a key that should not be there"
+    if got is None and isinstance(expected, (bytes, float)):
+        return "the server does not find what should be there"
+    if isinstance(expected, Err) and not isinstance(got, Err):
+        return "the server accepts what it must refuse"
+    if isinstance(expected, Err) and isinstance(got, Err) and expected.code != got.code:
+        return f"the error is right, its code is not: {wire.ERROR_NAMES.get(expected.code, '')}"
+    if isinstance(got, Err):
+        return "the server refuses what it must accept"
+    if isinstance(expected, float) and isinstance(got, int):
+        return "a score is a double (tag 5), not an integer"
+    if isinstance(expected, list) and isinstance(got, list) and 2 * len(got) == len(expected):
+        return "does `limit` count elements? it counts pairs of name and score"
+    return ""
 
 
 def _first_difference(expected: bytes, got: bytes) -> int:

@@ -156,7 +156,7 @@ class Server:
             problem = self._problem_at_end()
         finally:
             self._kill()
-        if error is not None:
+        if error is not None and self.log:
             print(f"server of chapter {self.chapter:02}, {self._log_text()}")
         if problem and isinstance(error, AssertionError):
             raise AssertionError(f"{error}\n\nand {problem}") from None

@@ -86,7 +86,8 @@ def again(*words: str, seed_too: bool = False) -> str:
     """A line to type: this Python with these words, under the variables that matter now."""
     variables = [f"TEST_SEED={seed()}"] if seed_too else []
     if build_dir() != ROOT / "build" / "test":
-        variables += [f"WORKBOOK_BUILD={shlex.quote(str(build_dir()))}", "WORKBOOK_PREBUILT=1"]
+        folder = str(build_dir()).replace(f"{START_DIR}/", "", 1)
+        variables += [f"WORKBOOK_BUILD={shlex.quote(folder)}", "WORKBOOK_PREBUILT=1"]
     for name in ("SERVER", "CLIENT", "WRAPPER", "TEST_TIME_FACTOR"):
         if os.environ.get(name):
             variables.append(f"{name}={shlex.quote(os.environ[name])}")

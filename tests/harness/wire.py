@@ -16,6 +16,8 @@ __tracebackhide__ = lambda excinfo: excinfo.errisinstance(AssertionError)  # noq
 NIL, ERR, STR, INT, ARR, DBL = range(6)  # reply tags, 09 on
 RES_OK, RES_ERR, RES_NX = range(3)  # reply status, 07 and 08
 ERR_UNKNOWN, ERR_2BIG, ERR_TYPE, ERR_ARG = 1, 2, 3, 4  # error codes, 09 on
+ERROR_NAMES = {1: "1 is an unknown command", 2: "2 is a reply too big", 3: "3 is a wrong type",
+               4: "4 is a bad argument, or a wrong number of them"}  # fmt: skip
 MAX_STRINGS = 1024
 
 Arg = Union[bytes, str, int, float]
@@ -386,23 +388,23 @@ def show_request(chapter: int, data: bytes) -> str:
 def hexdump(data: bytes, mark: Optional[int] = None, note: str = "", most: int = 96) -> List[str]:
     """Lines of 16 bytes: offset, hex, text; a caret and a note under the byte at `mark`.
 
-    Of long data only the beginning and the surroundings of the mark are shown.
+    Without a mark the first `most` bytes are shown; with one, as many up to the line after it.
     """
-    rows: List[str] = []
-    last = (len(data) if mark is None else max(mark, 0)) // 16
-    for row in range(0, max(1, (len(data) + 15) // 16, last + 1 if mark is not None else 0)):
+    rows = max(1, (len(data) + 15) // 16, 0 if mark is None else mark // 16 + 1)
+    last = most // 16 if mark is None else mark // 16 + 2
+    shown: List[str] = []
+    for row in range(min(rows, last)):
         start = row * 16
-        if start >= most and not (mark is not None and abs(row - last) <= 1):
-            if rows[-1] != "...":
-                rows.append("...")
+        if mark is not None and most // 16 <= row < mark // 16 - 1:
+            if shown[-1] != "...":
+                shown.append("...")
             continue
         chunk = data[start : start + 16]
         text = "".join(chr(b) if 32 <= b < 127 else "." for b in chunk)
-        if chunk or mark is not None:
-            rows.append(f"{start:04x}  {chunk.hex(' '):<47}  {text}".rstrip())
-        if mark is not None and row == last:
-            rows.append(" " * (6 + 3 * (mark - start)) + "^^" + (f" {note}" if note else ""))
-    return rows
+        shown.append(f"{start:04x}  {chunk.hex(' '):<47}  {text}".rstrip())
+        if mark is not None and row == mark // 16:
+            shown.append(" " * (6 + 3 * (mark - start)) + "^^" + (f" {note}" if note else ""))
+    return shown + ["..."] * (rows > last)
 
 
 class _Reader:
