@@ -407,7 +407,7 @@ def test_sanitizers_are_built_in(small: Path) -> None:
 def test_demo_plays_every_chapter(small: Path) -> None:
     out = good("demo", cwd=small)
     for chapter in CHAPTERS:
-        assert f"Chapter {chapter}. A stand-in: Nothing at all, but in full.\n" in out
+        assert f"Chapter {chapter}. A stand-in\nNothing at all, but in full.\n" in out
         assert f"  server| chapter {chapter}, inner 1\n" in out
     assert "  $ ./client\n  server says: world\n" in out
     assert "All 3 chapters did just what their sessions say" in out

@@ -27,14 +27,14 @@ SECONDS = 10.0  # for all that is shown
 LONGEST_PAUSE = 0.08
 
 
-def adds(chapter: str) -> str:
-    """A chapter's title, and what it adds in one sentence."""
+def about(chapter: str) -> Tuple[str, str]:
+    """A chapter's title, and in one sentence what it adds."""
     readme = ROOT / "chapters" / chapter / "README.md"
     text = readme.read_text(encoding="utf-8") if readme.exists() else ""
     title = re.search(r"^# (?:Chapter )?(?:\d\d[.:]? )?(.*)", text, re.M)
-    sentence = re.search(r"^## What it adds\s+(.+?[.!?:])(?=\s|$)", text, re.M | re.S)
-    words = f"Chapter {chapter}. {title[1] if title else ''}: {sentence[1] if sentence else ''}"
-    return re.sub(r"[`*]", "", " ".join(words.split())).rstrip(": ")
+    sentence = re.search(r"^## What it adds\s+(.+?[.!?])(?=\s|$)", text, re.M | re.S)
+    words = " ".join(sentence[1].split()) if sentence else ""
+    return f"Chapter {chapter}. {title[1] if title else ''}".rstrip(" ."), re.sub(r"[`*]", "", words)
 
 
 def session_of(chapter: str) -> str:
@@ -61,7 +61,9 @@ def show(chapter: str, pause: float) -> str:
         problem = "\n\n".join(differences)
     except (AssertionError, SessionError) as e:
         problem = str(e)
-    say("title", "\n".join(textwrap.wrap(adds(chapter), 100)))
+    title, sentence = about(chapter)
+    say("title", title)
+    say("output", "\n".join(textwrap.wrap(sentence, 100)))
     for kind, text in heard:
         time.sleep(pause)
         mark = "  server| " if kind == "server" else "  "
