@@ -9,7 +9,9 @@ import random
 from harness import seed, settings, wire
 
 from . import case
-from .talk import done, encode, encode_replies, found, missing, say, start, still_serves, talk
+from .talk import (
+    done, encode, encode_replies, end_input, found, missing, say, start, still_serves, talk,
+)  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__
 
@@ -91,8 +93,7 @@ def half_close_after_pipelining(chapter: int) -> None:
         with server.connect() as conn:
             conn.send(encode(chapter, requests))
             conn.shutdown_write()
-            for reply in replies:
-                conn.recv(reply)
+            conn.expect_bytes(encode_replies(chapter, replies))
             conn.expect_closed(reset_ok=False)
         still_serves(server)
 
@@ -180,7 +181,7 @@ def lengths_far_above_the_limit(chapter: int) -> None:
         for n in (2**32 - 1, 2**32 - 2, 2**32 - 4, 2**31, 2**31 - 1, most + 5, 2**24 + most):
             with server.connect() as conn:
                 conn.send(wire.u32(n) + b"abc")
-                conn.shutdown_write()
+                end_input(conn)
                 conn.expect_closed()
         still_serves(server)
 
@@ -238,6 +239,6 @@ def malformed_requests(chapter: int) -> None:
             with server.connect() as conn:
                 conn.send(wire.request("set", "k", name) + data + wire.request("set", "k", "late"))
                 conn.recv(done(chapter))
-                conn.shutdown_write()
+                end_input(conn)
                 conn.expect_closed()
             other.ask("get", "k", expect=found(chapter, name.encode()))

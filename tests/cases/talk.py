@@ -10,7 +10,7 @@ import socket
 import subprocess
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Dict, Iterator, List, Sequence, Tuple
 
@@ -89,6 +89,12 @@ def still_serves(server: Server) -> None:
     """A new connection gets its answers, and in time."""
     with server.connect(seconds=2) as conn:
         say(conn, tag="still")
+
+
+def end_input(conn: Conn) -> None:
+    """Shuts down our sending side, if the server has not hung up already."""
+    with suppress(OSError):
+        conn.shutdown_write()
 
 
 def many(wanted: int) -> int:
