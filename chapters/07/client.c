@@ -2,6 +2,7 @@
 //
 // Sends its arguments as one command and prints the reply.
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -71,6 +72,9 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         args[i - 1] = (struct slice){(const uint8_t *)argv[i], strlen(argv[i])};
     }
+
+    // Writing to a server that has left shall fail with EPIPE, not end this program without a word.
+    signal(SIGPIPE, SIG_IGN);
 
     struct in_addr ip = env_ip("HOST");
     uint16_t port = env_port();

@@ -4,6 +4,7 @@
 // reads commands from standard input.
 
 #include <ctype.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -273,5 +274,7 @@ static int serve_args(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    // Writing to a server that has left shall fail with EPIPE, not end this program without a word.
+    signal(SIGPIPE, SIG_IGN);
     return argc > 1 ? serve_args(argc, argv) : serve_input();
 }
