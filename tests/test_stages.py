@@ -59,3 +59,7 @@ def test_functions_are_short(path: str) -> None:
 
 def test_the_last_server_stays_small() -> None:
     none(stages.size_problems(ROOT))
+
+
+def test_the_road_says_how_long_each_server_is() -> None:
+    none(stages.road_problems(ROOT))

@@ -204,6 +204,9 @@ def test_lines_of_code() -> None:
     text = "// a\n\nint x; // b\n/* c\n\n*/\nstatic void t_check(void) {\n    // d\n    x++;\n}\n"
     assert csource.parse(text).code_lines() == 4
     assert csource.parse(text).code_lines(checks=False) == 1
+    assert csource.parse(text).code_lines(braces=False) == 3
+    text = "int t[] = {\n    1,\n};\nvoid f(void)\n{\n    do {\n    } while (t[0]);\n}  // end\n"
+    assert (csource.parse(text).code_lines(), csource.parse(text).code_lines(braces=False)) == (8, 5)
 
 
 def test_every_character_of_a_stage_has_a_place() -> None:
@@ -373,17 +376,36 @@ def test_the_last_server_has_a_limit(root: Path) -> None:
     long = "static inline void base_check(void) {\n" + "    f();\n" * stages.MAX_SERVER + "}\n"
     write(root, "common/base.h", header("base.h", "03", "one_of_base") + "\n// For tests.\n" + long)
     assert stages.whole_size(root, "05") == lines
-    edit(root, "common/base.h", "one_of_base(void) {\n}", "(void) {\n" + "    f();\n" * stages.MAX_SERVER + "}")
-    assert "the limit is 1600" in stages.size_problems(root)[0]
+    edit(root, "common/base.h", "one_of_base(void) {\n}", "(void) {\n" + "    {\n    }\n" * stages.MAX_SERVER + "}")
+    assert stages.size_problems(root) == [], "braces alone are not substance"
+    edit(root, "common/base.h", "    {\n    }\n" * stages.MAX_SERVER, "    f();\n" * stages.MAX_SERVER)
+    assert "the limit is 1500" in stages.size_problems(root)[0]
+
+
+def test_the_road_says_how_long_each_server_is(root: Path) -> None:
+    rows = [f"| [{n}](chapters/{n}) | idea | server | 26 |\n" for n in ("03", "04", "05")]
+    head = "# Title\n\n| a | b |\n| --- | --- |\n| [03](x) | 1 |\n\n"
+    head += "| chapter | idea | can | lines of server.c |\n| --- | --- | --- | --- |\n"
+    write(root, "README.md", head + "".join(rows) + "\n| [04](x) | 1 |\n")
+    assert stages.road_problems(root) == []
+    edit(root, "chapters/04/server.c", "    return 1;", "    int x = 1;\n    return x;")
+    (wrong,) = stages.road_problems(root)
+    assert wrong == "README.md:10: the server.c of chapter 04 has 27 lines of code: write 27 for 26"
+    write(root, "README.md", head + rows[0])
+    assert [p.partition(" has ")[2][:21] for p in stages.road_problems(root)] == [
+        "no row for chapter 04", "no row for chapter 05",
+    ]  # fmt: skip
+    write(root, "README.md", "# Title\n")
+    assert "has no table" in stages.road_problems(root)[0]
 
 
 def test_counting(root: Path) -> None:
     edit(root, "chapters/04/server.c", "    return 1;", "    int x = 1;\n    return x;")
     lines = stages.count(root).splitlines()
     assert len(lines) == 4
-    assert lines[1].split() == ["03", "26", "4", "29"]
+    assert lines[1].split() == ["03", "26", "4", "29", "22"]
     # one line of the file comment, and the change
-    assert lines[2].split() == ["04", "27", "4", "30", "+3", "-2", "+1", "-1"]
+    assert lines[2].split() == ["04", "27", "4", "30", "23", "+3", "-2", "+1", "-1"]
 
 
 # ---- stagediff ----

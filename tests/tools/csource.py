@@ -85,14 +85,16 @@ class Source:
     def of_kind(self, *kinds: str) -> List[Item]:
         return [i for i in self.items if i.kind in kinds]
 
-    def code_lines(self, checks: bool = True) -> int:
-        """Lines that hold code; without the *_check() functions where `checks` is False."""
+    def code_lines(self, checks: bool = True, braces: bool = True) -> int:
+        """Lines that hold code; without the *_check() functions where `checks` is False, without those
+        that hold nothing but a brace where `braces` is False."""
         lines = self.bare.splitlines()
         if not checks:
             for item in self.of_kind("function"):
                 if CHECK.search(item.name):
                     lines[item.first - 1 : item.last] = [""] * (item.last - item.first + 1)
-        return sum(1 for line in lines if line.strip())
+        empty = ("",) if braces else ("", "{", "}", "};")
+        return sum(1 for line in lines if line.strip() not in empty)
 
 
 def read(path: Path, shown: object = None) -> Source:
