@@ -9,6 +9,7 @@
 
 #include "base.h"
 #include "io.h"
+#include "mem.h"
 #include "net.h"
 #include "request.h"
 #include "wire.h"
@@ -65,10 +66,7 @@ int main(int argc, char **argv) {
         msg("usage: %s command [argument ...]", argv[0]);
         return 1;
     }
-    struct slice *args = calloc((size_t)argc, sizeof(*args));
-    if (!args) {
-        die("calloc");
-    }
+    struct slice *args = mem_calloc((size_t)argc, sizeof(*args));
     for (int i = 1; i < argc; i++) {
         args[i - 1] = (struct slice){(const uint8_t *)argv[i], strlen(argv[i])};
     }

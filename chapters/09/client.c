@@ -13,6 +13,7 @@
 #include "base.h"
 #include "buf.h"
 #include "io.h"
+#include "mem.h"
 #include "net.h"
 #include "request.h"
 #include "serial.h"
