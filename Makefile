@@ -43,7 +43,7 @@ goals := $(or $(MAKECMDGOALS),all)
 space := $() $()
 given := $(foreach v,$(subst \$(space),_,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$v)))
 quote = '$(subst ','\'',$1)'
-door := $(foreach v,CHAPTERS PLAIN NUMBERED VARIABLES CC PYTHON SERVER CLIENT HEADERS PORT,$v=$(call quote,$($v))) \
+door := $(foreach v,CHAPTERS PLAIN NUMBERED VARIABLES MAKE_VERSION CC PYTHON SERVER CLIENT HEADERS PORT,$v=$(call quote,$($v))) \
     GIVEN=$(call quote,$(given)) sh tests/tools/door.sh $(foreach g,$(goals),$(call quote,$g))
 ifneq ($(shell $(door)),)
 MAKEFLAGS += -q
@@ -111,7 +111,7 @@ forward-%: ; @$(call python)/forward.py $*
 built = $(if $(and $(SERVER),$(CLIENT)),true,$(submake) $1)
 test: ; @$(call built,build) && $(call python,pytest)/runtests.py --all -- $(ARGS)
 test-%: ; @$(call built,$(if $(filter $*,$(CHAPTERS)),build-$*,build)) && $(call python,pytest)/runtests.py $* -- $(ARGS)
-broken: ; @$(submake) build && $(call python,pytest)/runtests.py broken -- $(ARGS)
+broken: ; @$(submake) build && $(call python,pytest)/runtests.py --split broken -- $(ARGS)
 
 asan: export SAN = address,undefined
 tsan: export SAN = thread

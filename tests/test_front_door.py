@@ -215,6 +215,11 @@ def test_a_typo_gets_one_line_that_says_what_to_do(typed: str, untouched: Path) 
     assert not (untouched / "build").exists(), "something was built all the same"
 
 
+def test_a_make_that_is_too_old(untouched: Path) -> None:
+    line = refusal("03", "MAKE_VERSION=3.81", cwd=untouched)
+    assert line == "this is GNU Make 3.81, and 4.0 or later is needed (macOS: brew install make, then gmake)"
+
+
 def test_no_typo_in_the_real_chapters_either() -> None:
     assert "there is no chapter 99" in refusal("test-99")
 
@@ -465,6 +470,14 @@ def test_counts_are_summed(small: Path) -> None:
     assert "failed: tests/test_04.py::test_bad\n" in done.out
     assert "failed: tests/test_04.py::test_error\n" in done.out
     assert "assert 1 == 2" in done.out
+
+
+def test_a_long_file_is_dealt_out(small: Path) -> None:
+    (small / "tests/test_broken.py").write_text("".join(f"def test_{i}(): assert {i} != 5\n" for i in range(9)))
+    done = make("broken", cwd=small, JOBS="2")
+    assert done.status != 0 and "test_broken.py 1/2" in done.out and "test_broken.py 2/2" in done.out
+    assert re.search(r"^8 passed, 1 failed", done.out, re.M)
+    assert "test_broken" not in good("test", cwd=small), "make test leaves them to make broken"
 
 
 def test_nothing_tested_is_no_success(small: Path) -> None:

@@ -3,7 +3,7 @@
 # Prints nothing where all is well. The Makefile calls it before anything else and hands it what it knows:
 #   CHAPTERS   the chapters that are there         PLAIN      goals that are a word
 #   NUMBERED   goals that take a chapter: test-07  VARIABLES  variables that may be given; GIVEN: those that were
-#   CC PYTHON SERVER CLIENT HEADERS PORT           as make has them
+#   MAKE_VERSION CC PYTHON SERVER CLIENT HEADERS PORT   as make has them
 
 here=$(dirname "$0")
 
@@ -85,6 +85,8 @@ known() {
     [ -n "$near" ] && has "$near" "$PLAIN" || near=${near:+$near-$last}
     refuse "make $goal: there is no such target${near:+, did you mean make $near?} (make help lists all)"
 }
+
+case $MAKE_VERSION in [123].*) refuse "this is GNU Make $MAKE_VERSION, and 4.0 or later is needed (macOS: brew install make, then gmake)" ;; esac
 
 for next in "$@" ""; do
     [ -n "$goal" ] && known
