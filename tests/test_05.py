@@ -152,7 +152,8 @@ def test_interrupted_calls() -> None:
             with server.connect() as conn:
                 conn.send(b"x")
                 server.wait_line("client says: x", i + 1)
-            server.wait_line("EOF", i + 1)
+                conn.shutdown_write()
+                server.wait_line("EOF", i + 1)
 
 
 # ---- the client ----
