@@ -62,7 +62,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _chapter_of(item: pytest.Item) -> Optional["re.Match[str]"]:
-    return re.match(r"test_(\d\d)\b", item.path.name)
+    return re.search(r"\btest_(\d\d)\.py::", item.nodeid)
 
 
 # ---- time limits ------------------------------------------------------------------------------
