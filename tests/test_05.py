@@ -60,7 +60,8 @@ def test_prints_what_clients_say() -> None:
         two.close()
         server.wait_line("EOF")
         echo(one, b"bye")
-        assert server.log == ["client says: I am two", "client says: I am one", "EOF", "client says: bye"]
+        log = ["client says: I am two", "client says: I am one", "EOF", "client says: bye"]
+        assert server.wait_log(len(log)) == log
 
 
 def test_connections_in_any_order() -> None:
