@@ -30,21 +30,23 @@ endef
 CHAPTERS := $(patsubst chapters/%/server.c,%,$(wildcard chapters/[0-9][0-9]/server.c))
 PLAIN := all help demo test check asan tsan valgrind broken format format-check clean build
 NUMBERED := demo test run diff forward build
-VARIABLES := SERVER CLIENT HEADERS ARGS PORT BIND HOST IDLE_TIMEOUT_MS HASH_SEED TEST_SEED TEST_TIME_FACTOR WRAPPER \
-    CC SAN B JOBS PYTHON NO_COLOR
+VARIABLES := SERVER CLIENT HEADERS ARGS PORT BIND HOST IDLE_TIMEOUT_MS HASH_SEED TEST_SEED \
+    TEST_TIME_FACTOR WRAPPER CC SAN B JOBS PYTHON NO_COLOR
 
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 B ?= build/$(if $(HEADERS),headers,test)
 export WORKBOOK_BUILD = $(B)
 
-# A typo, a missing tool: the door says so in one line, and nothing else is done. With -q make adds no line of its own to
-# that; the + runs it all the same.
+# A typo, a missing tool: the door says so in one line, and nothing else is done. With -q make adds
+# no line of its own to that; the + runs it all the same.
 goals := $(or $(MAKECMDGOALS),all)
 space := $() $()
+# The names of the variables on the command line.
 given := $(foreach v,$(subst \$(space),_,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$v)))
 quote = '$(subst ','\'',$1)'
-door := $(foreach v,CHAPTERS PLAIN NUMBERED VARIABLES MAKE_VERSION CC PYTHON SERVER CLIENT HEADERS PORT,$v=$(call quote,$($v))) \
-    GIVEN=$(call quote,$(given)) sh tests/tools/door.sh $(foreach g,$(goals),$(call quote,$g))
+told := CHAPTERS PLAIN NUMBERED VARIABLES MAKE_VERSION CC PYTHON SERVER CLIENT HEADERS PORT
+door := $(foreach v,$(told),$v=$(call quote,$($v))) GIVEN=$(call quote,$(given)) \
+    sh tests/tools/door.sh $(foreach g,$(goals),$(call quote,$g))
 ifneq ($(shell $(door)),)
 MAKEFLAGS += -q
 $(goals): refuse ;
@@ -69,8 +71,8 @@ all:
 	@echo "Every chapter is built. Next: make demo shows them at work, make help tells what else there is."
 
 $(CHAPTERS):
-	@$(MAKE) -q -C chapters/$@ >/dev/null || { echo "chapters/$@: $(basename $(notdir $(wildcard chapters/$@/*.c)))"; \
-	$(MAKE) --no-print-directory -s -C chapters/$@; }
+	@$(MAKE) -q -C chapters/$@ >/dev/null || { $(MAKE) --no-print-directory -s -C chapters/$@ && \
+	echo "chapters/$@: $(basename $(notdir $(wildcard chapters/$@/*.c)))"; }
 
 run-%:
 	@$(submake) $*
@@ -93,12 +95,13 @@ $(programs): $(B)/%: chapters/%.c $(headers) $(B)/compile
 	@mkdir -p $(@D)
 	@$(compile) $(if $(filter $(threaded:=/%),$*),-pthread) $< -o $@.$$$$ && mv -f $@.$$$$ $@
 
-# Changes when the way to compile does. A header looks for another beside itself first, so HEADERS come first everywhere
-# only in a folder of links: to those in common/, then over them to HEADERS.
+# Changes when the way to compile does. A header looks for another beside itself first, so HEADERS
+# come first everywhere only in a folder of links: to those in common/, then over them to HEADERS.
+$(B)/compile: way = $(call quote,$(compile) $(headers))
 $(B)/compile: always
-	@mkdir -p $(B)
-	@echo $(call quote,$(compile) $(headers)) | cmp -s - $@ || { $(if $(HEADERS),mkdir -p $(B)/include && for h in $(headers); \
-	do ln -sf "$$(realpath $$h)" $(B)/include; done &&) echo $(call quote,$(compile) $(headers)) >$@; }
+	@mkdir -p $(B) $(if $(HEADERS),$(B)/include)
+	@echo $(way) | cmp -s - $@ || { $(if $(HEADERS),for h in $(headers); \
+	do ln -sf "$$(realpath $$h)" $(B)/include; done &&) echo $(way) >$@; }
 
 # --- Watching, comparing, testing ---
 
@@ -109,15 +112,16 @@ diff-%: ; @$(call python)/stagediff.py $(subst -, ,$*)
 forward-%: ; @$(call python)/forward.py $*
 
 built = $(if $(and $(SERVER),$(CLIENT)),true,$(submake) $1)
-test: ; @$(call built,build) && $(call python,pytest)/runtests.py --all -- $(ARGS)
-test-%: ; @$(call built,$(if $(filter $*,$(CHAPTERS)),build-$*,build)) && $(call python,pytest)/runtests.py $* -- $(ARGS)
-broken: ; @$(submake) build && $(call python,pytest)/runtests.py --split broken -- $(ARGS)
+run = $(call python,pytest)/runtests.py $1 -- $(ARGS)
+test: ; @$(call built,build) && $(call run,--all)
+test-%: ; @$(call built,$(if $(filter $*,$(CHAPTERS)),build-$*,build)) && $(call run,$*)
+broken: ; @$(submake) build && $(call run,--split broken)
 
 asan: export SAN = address,undefined
 tsan: export SAN = thread
 asan tsan: export B = build/$@
-asan: ; @$(submake) build && $(call python,pytest)/runtests.py $(CHAPTERS) -- $(ARGS)
-tsan: ; @$(submake) $(threaded:%=build-%) && $(call python,pytest)/runtests.py $(threaded) -- $(ARGS)
+asan: ; @$(submake) build && $(call run,$(CHAPTERS))
+tsan: ; @$(submake) $(threaded:%=build-%) && $(call run,$(threaded))
 
 check: ; @$(call python)/check.py
 
