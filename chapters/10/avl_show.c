@@ -119,7 +119,7 @@ static void insert_val(struct avl_node **root, long val) {
     printf("insert %ld\n", val);
 }
 
-static void delete (struct avl_node **root, long val) {
+static void delete_val(struct avl_node **root, long val) {
     struct avl_node *node = *root;
     while (node && item_of(node)->val != val) {
         node = val < item_of(node)->val ? node->left : node->right;
