@@ -20,8 +20,8 @@ from harness.process import clean_env, free_port
 from . import case
 from .processes import leaves
 from .talk import (
-    SMALL, Hammer, done, encode, encode_replies, end_input, found, many, paused, preload, readable,
-    say, start, still_serves, talk, uses_no_cpu, watched,
+    SMALL, Counts, Hammer, done, encode, encode_replies, end_input, found, many, paused, preload,
+    readable, say, start, still_serves, talk, uses_no_cpu, watched,
 )  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__
@@ -203,6 +203,22 @@ def a_burst_of_connections(chapter: int) -> None:
             conn.close()
         for conn in conns[1::200]:
             say(conn, tag="late")
+
+
+@case(since=6, inside=True)
+def accepts_until_nobody_waits(chapter: int) -> None:
+    """One turn of the loop for all that wait, not one turn for each."""
+    counts = Counts()
+    with start(chapter, env=counts.env) as server, ExitStack() as stack:
+        say(stack.enter_context(server.connect()))
+        before = server.fd_count()
+        with paused(server):
+            for _ in range(200):
+                stack.enter_context(server.connect())
+            counts.reset()
+        wait_until(lambda: server.fd_count() == before + 200, "all who wait are accepted")
+        if counts.polls > 20:
+            fail(f"to accept 200 connections that waited, the server called poll {counts.polls} times")
 
 
 @case(since=6)
@@ -411,6 +427,30 @@ def small_replies_do_not_wait(chapter: int) -> None:
                 "small replies wait: between the first and the second of two that were due at once "
                 f"passed {', '.join(f'{gap:.0f}' for gap in gaps)} ms: is TCP_NODELAY set on accepted connections?"
             )
+
+
+@case(since=6, inside=True)
+def one_read_for_a_request(chapter: int) -> None:
+    """No second read only to learn that there is no more."""
+    counts = Counts()
+    with start(chapter, env=counts.env) as server, server.connect() as conn:
+        say(conn)
+        counts.reset()
+        say(conn, 100)
+        if (counts.reads, counts.writes) != (100, 100):
+            fail(f"100 requests, one after another, took {counts.reads} reads and {counts.writes} writes")
+
+
+@case(since=9, inside=True)
+def one_read_and_one_write_for_a_batch(chapter: int) -> None:
+    requests, replies = talk(chapter, 200, "batch")
+    counts = Counts()
+    with start(chapter, env=counts.env) as server, server.connect() as conn:
+        say(conn)
+        counts.reset()
+        conn.pipeline(requests, replies)
+        if counts.reads > 3 or counts.writes > 3:
+            fail(f"a batch of 200 took {counts.reads} reads and {counts.writes} writes")
 
 
 @case(since=6)

@@ -7,7 +7,9 @@ import select
 import shlex
 import signal
 import socket
+import struct
 import subprocess
+import tempfile
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -152,6 +154,31 @@ def preload(name: str) -> Dict[str, str]:
         os.replace(mine, library)
     options = os.environ.get("ASAN_OPTIONS", "")
     return {"LD_PRELOAD": str(library), "ASAN_OPTIONS": f"{options}:verify_asan_link_order=0".strip(":")}
+
+
+class Counts:
+    """Counts the calls of a server (cases/count.c): Counts().env goes to start().
+
+    reset() begins anew; polls, accepts, reads and writes are what it has done since.
+    """
+
+    def __init__(self) -> None:
+        self.file = tempfile.NamedTemporaryFile()
+        self.file.write(bytes(32))
+        self.file.flush()
+        self.env = {"COUNT_FILE": self.file.name, **preload("count")}
+        self.before = (0, 0, 0, 0)
+
+    def reset(self) -> None:
+        self.before = self._read()
+
+    def _read(self) -> Tuple[int, ...]:
+        self.file.seek(0)
+        return struct.unpack("=4Q", self.file.read(32))
+
+    def __getattr__(self, name: str) -> int:
+        index = ("polls", "accepts", "reads", "writes").index(name)
+        return self._read()[index] - self.before[index]
 
 
 @contextmanager
