@@ -11,11 +11,11 @@ tests/vectors/README.md has their form. A test file plays those of its chapter w
 from __future__ import annotations
 
 import json
-import socket
-import threading
+import os
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import TracebackType
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Type, Union
 
@@ -23,6 +23,7 @@ import pytest
 
 from . import settings, wire
 from .conn import Conn, exchange
+from .fake import FakeServer, replies
 from .model import COMMANDS
 from .process import Server, run_client
 from .settings import fail
@@ -94,7 +95,8 @@ class Vector:
                     words = wire.decode_request(body)
                 except wire.WireError:
                     continue
-                if len(words) > 1 and words[0].lower() in COMMANDS:
+                _, count = COMMANDS.get(words[0].lower(), (0, 0))
+                if len(words) == count > 1:
                     found.add(words[1])
         return found
 
@@ -110,9 +112,13 @@ def to_bytes(spec: BytesSpec) -> bytes:
     return b"".join(bytes.fromhex(hex) * times for hex, times in parts)  # type: ignore[arg-type, operator]
 
 
-def load_vectors() -> List[Vector]:
-    """All vectors of tests/vectors, file by file."""
-    return [_vector(path.name, raw) for path in sorted(FOLDER.glob("*.json")) for raw in json.loads(path.read_text())]
+def load_vectors(folder: Path = FOLDER) -> List[Vector]:
+    """All vectors of tests/vectors (or another folder), file by file."""
+    return [
+        _vector(path.name, raw)
+        for path in sorted(folder.glob("*.json"))
+        for raw in json.loads(path.read_text(encoding="utf-8"))
+    ]
 
 
 def _vector(file: str, raw: Dict[str, object]) -> Vector:
@@ -194,13 +200,17 @@ def pieces(data: bytes) -> Iterator[bytes]:
         yield data[i : i + 1]
 
 
-class _Play:
-    """One vector played once. byte_by_byte: every request arrives in pieces."""
+def play(server: object, chapter: int, script: Sequence[Turn], byte_by_byte: bool = False) -> None:
+    """Plays the turns once, on connections of their own. byte_by_byte: all that is sent arrives in pieces."""
+    _Play(server, chapter, byte_by_byte).run(script)
 
-    def __init__(self, server: Server, chapter: int, byte_by_byte: bool) -> None:
+
+class _Play:
+    def __init__(self, server: object, chapter: int, byte_by_byte: bool) -> None:
         self.server, self.chapter, self.byte_by_byte = server, chapter, byte_by_byte
         self.conns: Dict[int, Conn] = {}
         self.sent: Dict[int, bytearray] = {}  # without what has been answered
+        self.slow = 20  # so many bytes surely arrive alone, the others most of the time
 
     def run(self, script: Sequence[Turn]) -> None:
         try:
@@ -212,9 +222,9 @@ class _Play:
                     raise AssertionError(f"{where}{e}") from None
                 time.sleep(turn.wait_ms / 1000)
             for conn in self.conns.values():
-                if not conn.ended:
+                with suppress(OSError):
                     conn.shutdown_write()
-                    conn.expect_closed()  # and no byte more than was expected
+                conn.expect_closed()  # and no byte more than was expected
         finally:
             for conn in self.conns.values():
                 conn.close()
@@ -222,20 +232,21 @@ class _Play:
     def _play(self, turn: Turn) -> None:
         conn = self.conns.get(turn.connection)
         if conn is None:
-            conn = self.conns[turn.connection] = Conn(self.server, self.chapter)
+            conn = self.conns[turn.connection] = Conn(getattr(self.server, "port"), self.chapter)
             self.sent[turn.connection] = bytearray()
         self.sent[turn.connection] += turn.send
         unsent = turn.send
         if self.byte_by_byte:
             for piece in pieces(turn.send):
-                conn.pieces += 1
-                conn.send_some(piece)
-                time.sleep(0)  # lets the server run
+                conn.send(piece)
+                self.slow -= 1
+                time.sleep(0.0002) if self.slow > 0 else os.sched_yield()  # the server reads it
             unsent = b""
-        if turn.end and not conn.ended:
-            exchange([(conn, unsent, 0)])
-            conn.shutdown_write()
+        if turn.end:
+            conn.send(unsent)
             unsent = b""
+            with suppress(OSError):  # hung up already
+                conn.shutdown_write()
         if turn.raw:
             conn.send(unsent)
             conn.expect_bytes(turn.raw)
@@ -273,7 +284,7 @@ class VectorServers:
             server.__exit__(kind, error, trace)
 
     def play(self, vector: Vector, chapter: int) -> None:
-        """Plays it as it stands, all in one write, and one byte at a time."""
+        """Plays it as it stands, all in one write, and one byte at a time; or a client's vector."""
         if vector.prints:
             play_client(vector, chapter)
             return
@@ -286,9 +297,10 @@ class VectorServers:
         for way, script, byte_by_byte in ways:
             try:
                 with self._server(vector, chapter) as server:
-                    _Play(server, chapter, byte_by_byte).run(script)
+                    play(server, chapter, script, byte_by_byte)
             except AssertionError as e:
-                fail(f"vector {vector.name} of tests/vectors/{vector.file}{way}\n{_indented(vector.note)}{e}")
+                where = f"vector {vector.name} of tests/vectors/{vector.file}{way}\n{_indented(vector.note)}"
+                raise AssertionError(f"{where}{e}") from None
 
     @contextmanager
     def _server(self, vector: Vector, chapter: int) -> Iterator[Server]:
@@ -338,34 +350,14 @@ def vector_servers() -> Iterator[VectorServers]:
 def play_client(vector: Vector, chapter: int) -> None:
     """Has the client ask a server that gives these replies, and compares what it prints."""
     for reply, text in vector.prints:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            thread = threading.Thread(target=_reply_once, args=(listener, reply), daemon=True)
-            thread.start()
-            result = run_client(chapter, ["get", "k"], listener.getsockname()[1])
-            thread.join(settings.limit(5))
+        with FakeServer(replies(reply)) as server:
+            result = run_client(chapter, ["get", "k"], server)
         if (result.stdout, result.status) != (text, 0):
             fail(
                 f"vector {vector.name} of tests/vectors/{vector.file}: the client prints something else\n"
                 + _indented(vector.note)
-                + "  reply     " + "\n            ".join(wire.hexdump(reply)) + "\n"
-                f"  expected  {text!r}, exit status 0\n"
+                + "".join(f"  {'reply' * (i == 0):<10}{line}\n" for i, line in enumerate(wire.hexdump(reply)))
+                + f"  expected  {text!r}, exit status 0\n"
                 f"  printed   {result.stdout!r}, exit status {result.status}\n"
                 f"  on standard error: {result.stderr!r}"
             )  # fmt: skip
-
-
-def _reply_once(listener: socket.socket, reply: bytes) -> None:
-    """Accepts a connection, reads one message, replies, waits until the client has left."""
-    listener.settimeout(settings.limit(5))
-    try:
-        sock, _ = listener.accept()
-        with sock:
-            sock.settimeout(settings.limit(5))
-            data = b""
-            while not wire.split_frames(data)[0]:
-                data += sock.recv(65536) or b"\0" * 4  # the end: nobody asks
-            sock.sendall(reply)
-            while sock.recv(65536):
-                pass
-    except OSError:
-        pass  # the client did not come, or left: what it printed says more
