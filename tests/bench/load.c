@@ -1,0 +1,730 @@
+// load.c: a load generator for every stage, and for Redis
+//
+//   cc -O2 -Wall -Wextra -I../../common load.c -o load -lm
+//   ./load --port 1234 --proto tagged --conns 50 --pipeline 16 --seconds 2 --mix get=9,set=1
+//
+// One thread and one epoll set. Each connection sends a batch of requests, waits for all replies,
+// checks every one of them, and sends the next batch. A latency is the time from the send of the
+// batch to the moment at which the reply was read. The results are one line of JSON.
+//
+// The key number i is "key:" and i in twelve digits; its value begins with "val:" and the same
+// digits, so that a reply can be checked. --fill sends every key number once, in order, and stops.
+
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "base.h"
+#include "fd.h"
+#include "io.h"
+#include "net.h"
+#include "wire.h"
+
+enum proto {
+    PROTO_WORLD,  // 04: a message, "world" comes back
+    PROTO_RAW,    // 05: bytes that come back, no messages
+    PROTO_ECHO,   // 06: a message that comes back
+    PROTO_STATUS, // 07, 08
+    PROTO_TAGGED, // from 09 on
+    PROTO_RESP,   // Redis
+};
+static const char *const k_protos[] = {"world", "raw", "echo", "status", "tagged", "resp"};
+
+enum op {
+    OP_PING, // a message of the value's size
+    OP_GET,
+    OP_SET,
+    OP_DEL,
+    OP_ZADD,   // a random score to a name, in the one set "zs"
+    OP_ZQUERY, // ten pairs from a score
+    OP_ZOFF,   // ten pairs at a random offset from a score
+    OP_EXPIRE, // a TTL of --ttl milliseconds
+    NUM_OPS,
+};
+static const char *const k_ops[NUM_OPS] = {
+    "ping", "get", "set", "del", "zadd", "zquery", "zoff", "expire"};
+
+enum {
+    k_key_len = 16,
+    k_max_batch = 1 << 16,
+    k_buckets = 64 * 64, // of the latency histogram: 64 a power of two
+    k_pairs = 10,
+};
+
+// What was asked, to check the reply by.
+struct asked {
+    uint32_t id;
+    uint8_t op;
+};
+
+struct conn {
+    int fd;
+    bool sending;
+    int done; // replies of this batch that have come
+    size_t wlen, wsent, rlen;
+    int64_t sent_ns;
+    struct asked *asked;
+    uint8_t *wbuf, *rbuf;
+    size_t rcap;
+};
+
+static struct {
+    uint16_t port;
+    enum proto proto;
+    int conns, idle, pipeline;
+    double seconds;
+    uint32_t keys;
+    size_t value_size;
+    uint32_t weights[NUM_OPS], weight_sum;
+    bool fill;
+    uint32_t offset_max;
+    long ttl_ms;
+    int pid;
+    double gap_ms; // a probe waits this long between two requests
+} opt = {
+    .port = 1234,
+    .proto = PROTO_TAGGED,
+    .conns = 1,
+    .pipeline = 1,
+    .seconds = 1,
+    .keys = 100000,
+    .value_size = 16,
+    .offset_max = 100000,
+    .ttl_ms = 1000,
+};
+
+static struct {
+    int epoll_fd;
+    bool stopping;
+    uint32_t next_id;
+    uint64_t random;
+    uint64_t requests, missing;
+    uint64_t histogram[k_buckets];
+    int64_t max_ns;
+} g_data = {.random = 88172645463325252};
+
+// ---- small things ----
+
+static int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+// xorshift64 (Marsaglia 2003): fast, and the same in every run.
+static uint64_t next_random(void) {
+    g_data.random ^= g_data.random << 13;
+    g_data.random ^= g_data.random >> 7;
+    g_data.random ^= g_data.random << 17;
+    return g_data.random;
+}
+
+// Latencies are kept to within 1/64: exact below 64 ns, 64 steps a power of two above.
+static int bucket_of(int64_t ns) {
+    if (ns < 64) {
+        return ns < 0 ? 0 : (int)ns;
+    }
+    int power = 63 - __builtin_clzll((unsigned long long)ns);
+    return (power - 5) * 64 + (int)(ns >> (power - 6)) - 64;
+}
+
+static double bucket_us(int bucket) {
+    if (bucket < 64) {
+        return bucket / 1e3;
+    }
+    int power = bucket / 64 + 5;
+    return (double)((int64_t)(bucket % 64 + 64) << (power - 6)) / 1e3;
+}
+
+static double percentile_us(double share) {
+    uint64_t wanted = (uint64_t)((double)g_data.requests * share), seen = 0;
+    for (int i = 0; i < k_buckets; i++) {
+        seen += g_data.histogram[i];
+        if (seen > wanted) {
+            return bucket_us(i);
+        }
+    }
+    return (double)g_data.max_ns / 1e3;
+}
+
+static void put_digits(uint8_t *to, uint32_t id, int digits) {
+    for (int i = digits - 1; i >= 0; i--) {
+        to[i] = (uint8_t)('0' + id % 10);
+        id /= 10;
+    }
+}
+
+static void put_key(uint8_t *to, uint32_t id) {
+    memcpy(to, "key:", 4);
+    put_digits(to + 4, id, 12);
+}
+
+// The value of a key: "val:", its digits, then x. Cut where it is to be shorter.
+static void put_value(uint8_t *to, uint32_t id) {
+    uint8_t head[k_key_len];
+    memcpy(head, "val:", 4);
+    put_digits(head + 4, id, 12);
+    size_t n = opt.value_size < k_key_len ? opt.value_size : k_key_len;
+    memcpy(to, head, n);
+    memset(to + n, 'x', opt.value_size - n);
+}
+
+static bool is_value(const uint8_t *from, uint32_t id) {
+    uint8_t head[k_key_len];
+    memcpy(head, "val:", 4);
+    put_digits(head + 4, id, 12);
+    size_t n = opt.value_size < k_key_len ? opt.value_size : k_key_len;
+    return memcmp(from, head, n) == 0;
+}
+
+// ---- requests ----
+
+// Writes a command of strings in the protocol of this run; returns what lies behind it.
+static uint8_t *put_command(uint8_t *to, const char *const *args, const size_t *lens, int n) {
+    if (opt.proto == PROTO_RESP) {
+        to += sprintf((char *)to, "*%d\r\n", n);
+        for (int i = 0; i < n; i++) {
+            to += sprintf((char *)to, "$%zu\r\n", lens[i]);
+            memcpy(to, args[i], lens[i]);
+            memcpy(to + lens[i], "\r\n", 2);
+            to += lens[i] + 2;
+        }
+        return to;
+    }
+    uint8_t *header = to;
+    store_u32(to + 4, (uint32_t)n);
+    to += 8;
+    for (int i = 0; i < n; i++) {
+        store_u32(to, (uint32_t)lens[i]);
+        memcpy(to + 4, args[i], lens[i]);
+        to += 4 + lens[i];
+    }
+    store_u32(header, (uint32_t)(to - header - 4));
+    return to;
+}
+
+static uint8_t *put_ping(uint8_t *to, uint32_t id) {
+    if (opt.proto != PROTO_RAW) {
+        store_u32(to, (uint32_t)opt.value_size);
+        to += 4;
+    }
+    put_value(to, id);
+    return to + opt.value_size;
+}
+
+static uint8_t *put_request(uint8_t *to, enum op op, uint32_t id) {
+    if (op == OP_PING) {
+        return put_ping(to, id);
+    }
+    static uint8_t *value;
+    if (!value) {
+        value = malloc(opt.value_size + k_key_len);
+    }
+    bool resp = opt.proto == PROTO_RESP;
+    char key[k_key_len + 1], score[16], offset[16], ttl[24];
+    put_key((uint8_t *)key, id);
+    const char *args[8] = {k_ops[op], key};
+    size_t lens[8] = {strlen(k_ops[op]), k_key_len};
+    int n = 2;
+    if (op == OP_SET) {
+        put_value(value, id);
+        args[n] = (const char *)value;
+        lens[n++] = opt.value_size;
+    } else if (op == OP_ZADD) {
+        put_digits((uint8_t *)score, (uint32_t)(next_random() % 1000000), 6);
+        args[1] = "zs", lens[1] = 2;
+        args[n] = score, lens[n++] = 6;
+        args[n] = key + 4, lens[n++] = k_key_len - 4;
+    } else if (op == OP_ZQUERY || op == OP_ZOFF) {
+        put_digits((uint8_t *)score, (uint32_t)(next_random() % 900000), 6);
+        uint32_t skip = op == OP_ZOFF ? (uint32_t)(next_random() % opt.offset_max) : 0;
+        put_digits((uint8_t *)offset, skip, 9);
+        args[1] = "zs", lens[1] = 2;
+        if (resp) {
+            args[0] = "ZRANGEBYSCORE", lens[0] = 13;
+            args[n] = score, lens[n++] = 6;
+            args[n] = "+inf", lens[n++] = 4;
+            args[n] = "WITHSCORES", lens[n++] = 10;
+            args[n] = "LIMIT", lens[n++] = 5;
+        } else {
+            args[0] = "zquery", lens[0] = 6;
+            args[n] = score, lens[n++] = 6;
+            args[n] = "", lens[n++] = 0;
+        }
+        args[n] = offset, lens[n++] = 9;
+        args[n] = "10", lens[n++] = 2;
+    } else if (op == OP_EXPIRE) {
+        args[0] = "pexpire", lens[0] = 7;
+        lens[n] = (size_t)snprintf(ttl, sizeof(ttl), "%ld", opt.ttl_ms);
+        args[n++] = ttl;
+    }
+    return put_command(to, args, lens, n);
+}
+
+static enum op choose_op(void) {
+    uint32_t left = (uint32_t)(next_random() % opt.weight_sum);
+    for (int op = 0;; op++) {
+        if (left < opt.weights[op]) {
+            return (enum op)op;
+        }
+        left -= opt.weights[op];
+    }
+}
+
+// ---- replies ----
+
+__attribute__((noreturn)) static void wrong(const struct asked *asked, const uint8_t *p, size_t n) {
+    fprintf(stderr, "wrong reply to %s of key %u:", k_ops[asked->op], asked->id);
+    for (size_t i = 0; i < n && i < 64; i++) {
+        fprintf(stderr, " %02x", p[i]);
+    }
+    fprintf(stderr, "\n");
+    exit(1);
+}
+
+// Returns the length of the RESP value at `p`, 0 where it is not whole.
+static size_t resp_size(const uint8_t *p, size_t n) {
+    const uint8_t *line_end = memchr(p, '\n', n);
+    if (!line_end) {
+        return 0;
+    }
+    size_t used = (size_t)(line_end - p) + 1;
+    long count = p[0] == '$' || p[0] == '*' ? atol((const char *)p + 1) : -1;
+    if (p[0] == '$' && count >= 0) {
+        used += (size_t)count + 2;
+        return used <= n ? used : 0;
+    }
+    for (long i = 0; p[0] == '*' && i < count; i++) {
+        size_t size = used < n ? resp_size(p + used, n - used) : 0;
+        if (size == 0) {
+            return 0;
+        }
+        used += size;
+    }
+    return used;
+}
+
+static bool resp_ok(const struct asked *asked, const uint8_t *p, size_t n) {
+    switch (asked->op) {
+    case OP_GET:
+        if (p[0] == '$' && p[1] == '-') {
+            g_data.missing++;
+            return true;
+        }
+        return p[0] == '$' && n >= opt.value_size + 2 &&
+               is_value(p + n - 2 - opt.value_size, asked->id);
+    case OP_SET:
+        return p[0] == '+';
+    case OP_ZQUERY:
+    case OP_ZOFF:
+        return p[0] == '*';
+    default:
+        return p[0] == ':';
+    }
+}
+
+static bool status_ok(const struct asked *asked, const uint8_t *p, size_t n) {
+    uint32_t status = n >= 8 ? load_u32(p + 4) : 1;
+    if (asked->op != OP_GET || status == 2) {
+        g_data.missing += status == 2;
+        return status == 0 || status == 2;
+    }
+    return status == 0 && n == 8 + opt.value_size && is_value(p + 8, asked->id);
+}
+
+static bool tagged_ok(const struct asked *asked, const uint8_t *p, size_t n) {
+    switch (asked->op) {
+    case OP_GET:
+        if (n == 5 && p[4] == 0) {
+            g_data.missing++;
+            return true;
+        }
+        return n == 9 + opt.value_size && p[4] == 2 && is_value(p + 9, asked->id);
+    case OP_SET:
+        return n == 5 && p[4] == 0;
+    case OP_ZQUERY:
+    case OP_ZOFF:
+        return n >= 9 && p[4] == 4 && load_u32(p + 5) <= 2 * k_pairs;
+    default:
+        return n == 13 && p[4] == 3;
+    }
+}
+
+// Checks the reply at `p`. Returns its length, 0 where it is not whole.
+static size_t take_reply(const struct asked *asked, const uint8_t *p, size_t n) {
+    bool ok;
+    size_t size;
+    if (opt.proto == PROTO_RAW) {
+        size = opt.value_size;
+    } else if (opt.proto == PROTO_RESP) {
+        size = n > 0 ? resp_size(p, n) : 0;
+    } else {
+        size = n >= 4 ? 4 + (size_t)load_u32(p) : 0;
+    }
+    if (size == 0 || size > n) {
+        return 0;
+    }
+    switch (opt.proto) {
+    case PROTO_WORLD:
+        ok = size == 9 && memcmp(p + 4, "world", 5) == 0;
+        break;
+    case PROTO_RAW:
+        ok = is_value(p, asked->id);
+        break;
+    case PROTO_ECHO:
+        ok = size == 4 + opt.value_size && is_value(p + 4, asked->id);
+        break;
+    case PROTO_STATUS:
+        ok = status_ok(asked, p, size);
+        break;
+    case PROTO_TAGGED:
+        ok = tagged_ok(asked, p, size);
+        break;
+    default:
+        ok = resp_ok(asked, p, size);
+    }
+    if (!ok) {
+        wrong(asked, p, size);
+    }
+    return size;
+}
+
+// ---- connections ----
+
+static void watch_write(struct conn *conn, bool on) {
+    if (conn->sending != on) {
+        struct epoll_event event = {.events = EPOLLIN | (on ? EPOLLOUT : 0), .data.ptr = conn};
+        epoll_ctl(g_data.epoll_fd, EPOLL_CTL_MOD, conn->fd, &event);
+        conn->sending = on;
+    }
+}
+
+static void flush(struct conn *conn) {
+    ssize_t n = write(conn->fd, conn->wbuf + conn->wsent, conn->wlen - conn->wsent);
+    if (n < 0 && errno != EAGAIN) {
+        die("write");
+    }
+    conn->wsent += n > 0 ? (size_t)n : 0;
+    watch_write(conn, conn->wsent < conn->wlen);
+}
+
+// Sends the next batch. Returns whether there is one.
+static bool send_batch(struct conn *conn) {
+    if (g_data.stopping || (opt.fill && g_data.next_id >= opt.keys)) {
+        return false;
+    }
+    uint8_t *p = conn->wbuf;
+    for (int i = 0; i < opt.pipeline; i++) {
+        // A last batch that is not full asks for the last key again.
+        uint32_t last = opt.keys - 1;
+        uint32_t id = g_data.next_id < last ? g_data.next_id : last;
+        if (opt.fill) {
+            g_data.next_id++;
+        } else {
+            id = (uint32_t)(next_random() % opt.keys);
+        }
+        enum op op = choose_op();
+        conn->asked[i] = (struct asked){.id = id, .op = (uint8_t)op};
+        p = put_request(p, op, id);
+    }
+    conn->wlen = (size_t)(p - conn->wbuf);
+    conn->wsent = 0;
+    conn->done = 0;
+    conn->sent_ns = now_ns();
+    flush(conn);
+    return true;
+}
+
+// Reads and checks. Returns whether the batch is complete.
+static bool receive(struct conn *conn) {
+    if (conn->rcap - conn->rlen < 1 << 16) {
+        conn->rcap = conn->rcap * 2 + (1 << 17);
+        conn->rbuf = realloc(conn->rbuf, conn->rcap);
+    }
+    ssize_t n = read(conn->fd, conn->rbuf + conn->rlen, conn->rcap - conn->rlen);
+    if (n < 0 && errno == EAGAIN) {
+        return false;
+    }
+    if (n <= 0) {
+        msg("the server closed the connection");
+        exit(1);
+    }
+    conn->rlen += (size_t)n;
+    int64_t latency = now_ns() - conn->sent_ns;
+    size_t used = 0, size;
+    int before = conn->done;
+    while (conn->done < opt.pipeline &&
+           (size = take_reply(&conn->asked[conn->done], conn->rbuf + used, conn->rlen - used))) {
+        used += size;
+        conn->done++;
+    }
+    g_data.histogram[bucket_of(latency)] += (uint64_t)(conn->done - before);
+    g_data.requests += (uint64_t)(conn->done - before);
+    if (conn->done > before && latency > g_data.max_ns) {
+        g_data.max_ns = latency;
+    }
+    conn->rlen -= used;
+    memmove(conn->rbuf, conn->rbuf + used, conn->rlen);
+    if (conn->done == opt.pipeline && conn->rlen > 0) {
+        msg("%zu bytes more than were asked for", conn->rlen);
+        exit(1);
+    }
+    return conn->done == opt.pipeline;
+}
+
+static int open_connection(void) {
+    struct in_addr ip = env_ip("HOST");
+    int fd = tcp_connect(ip, opt.port);
+    if (fd < 0) {
+        die("connect %s:%u", inet_ntoa(ip), (unsigned)opt.port);
+    }
+    return fd;
+}
+
+static void init_connection(struct conn *conn) {
+    *conn = (struct conn){.fd = open_connection()};
+    int one = 1;
+    setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    if (fd_set_nb(conn->fd) < 0) {
+        die("fcntl");
+    }
+    size_t request_max = 160 + opt.value_size;
+    conn->wbuf = malloc((size_t)opt.pipeline * request_max);
+    conn->asked = calloc((size_t)opt.pipeline, sizeof(conn->asked[0]));
+    if (!conn->wbuf || !conn->asked) {
+        die("malloc");
+    }
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = conn};
+    epoll_ctl(g_data.epoll_fd, EPOLL_CTL_ADD, conn->fd, &event);
+}
+
+// ---- the server's own figures ----
+
+// Returns the processor time of all threads of the server so far, in nanoseconds; 0 without --pid.
+static int64_t server_cpu_ns(void) {
+    int64_t sum = 0;
+    char path[300];
+    snprintf(path, sizeof(path), "/proc/%d/task", opt.pid);
+    DIR *dir = opt.pid ? opendir(path) : NULL;
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        snprintf(path, sizeof(path), "/proc/%d/task/%s/schedstat", opt.pid, entry->d_name);
+        FILE *file = entry->d_name[0] != '.' ? fopen(path, "r") : NULL;
+        long long ns;
+        if (file && fscanf(file, "%lld", &ns) == 1) {
+            sum += ns;
+        }
+        if (file) {
+            fclose(file);
+        }
+    }
+    if (dir) {
+        closedir(dir);
+    }
+    return sum;
+}
+
+// Returns the resident memory of the server in KiB; 0 without --pid.
+static long server_rss_kb(void) {
+    char path[64], line[256];
+    snprintf(path, sizeof(path), "/proc/%d/status", opt.pid);
+    FILE *file = opt.pid ? fopen(path, "r") : NULL;
+    long kb = 0;
+    while (file && fgets(line, sizeof(line), file)) {
+        sscanf(line, "VmRSS: %ld", &kb);
+    }
+    if (file) {
+        fclose(file);
+    }
+    return kb;
+}
+
+// ---- main ----
+
+static void on_signal(int sig) {
+    (void)sig;
+    g_data.stopping = true;
+}
+
+__attribute__((noreturn)) static void usage(const char *program) {
+    msg("usage: %s [--port N] [--proto world|raw|echo|status|tagged|resp] [--conns N] [--idle N]\n"
+        "    [--pipeline N] [--seconds S] [--keys N] [--value-size N] [--mix OP=WEIGHT,...] "
+        "[--fill]\n"
+        "    [--offset-max N] [--ttl MS] [--gap MS] [--pid SERVER]\n"
+        "ops: ping get set del zadd zquery zoff expire",
+        program);
+    exit(2);
+}
+
+static void parse_mix(const char *program, char *text) {
+    for (char *item = strtok(text, ","); item; item = strtok(NULL, ",")) {
+        char *weight = strchr(item, '=');
+        if (weight) {
+            *weight++ = '\0';
+        }
+        int op = 0;
+        while (op < NUM_OPS && strcmp(item, k_ops[op]) != 0) {
+            op++;
+        }
+        if (op == NUM_OPS) {
+            usage(program);
+        }
+        opt.weights[op] = weight ? (uint32_t)atoi(weight) : 1;
+        opt.weight_sum += opt.weights[op];
+    }
+}
+
+static void parse_options(int argc, char **argv) {
+    static const struct option options[] = {
+        {"port", 1, 0, 'p'},
+        {"proto", 1, 0, 'P'},
+        {"conns", 1, 0, 'c'},
+        {"idle", 1, 0, 'i'},
+        {"pipeline", 1, 0, 'd'},
+        {"seconds", 1, 0, 's'},
+        {"keys", 1, 0, 'k'},
+        {"value-size", 1, 0, 'v'},
+        {"mix", 1, 0, 'm'},
+        {"fill", 0, 0, 'f'},
+        {"offset-max", 1, 0, 'o'},
+        {"ttl", 1, 0, 't'},
+        {"pid", 1, 0, 'I'},
+        {"gap", 1, 0, 'g'},
+        {0},
+    };
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        switch (c) {
+        case 'p':
+            opt.port = (uint16_t)atoi(optarg);
+            break;
+        case 'P':
+            for (opt.proto = PROTO_WORLD; strcmp(optarg, k_protos[opt.proto]) != 0; opt.proto++) {
+                if (opt.proto == PROTO_RESP) {
+                    usage(argv[0]);
+                }
+            }
+            break;
+        case 'c':
+            opt.conns = atoi(optarg);
+            break;
+        case 'i':
+            opt.idle = atoi(optarg);
+            break;
+        case 'd':
+            opt.pipeline = atoi(optarg);
+            break;
+        case 's':
+            opt.seconds = atof(optarg);
+            break;
+        case 'k':
+            opt.keys = (uint32_t)atol(optarg);
+            break;
+        case 'v':
+            opt.value_size = (size_t)atol(optarg);
+            break;
+        case 'm':
+            parse_mix(argv[0], optarg);
+            break;
+        case 'f':
+            opt.fill = true;
+            break;
+        case 'o':
+            opt.offset_max = (uint32_t)atol(optarg);
+            break;
+        case 't':
+            opt.ttl_ms = atol(optarg);
+            break;
+        case 'I':
+            opt.pid = atoi(optarg);
+            break;
+        case 'g':
+            opt.gap_ms = atof(optarg);
+            break;
+        default:
+            usage(argv[0]);
+        }
+    }
+    if (opt.weight_sum == 0) {
+        opt.weights[opt.proto < PROTO_STATUS ? OP_PING : OP_GET] = opt.weight_sum = 1;
+    }
+    if (optind < argc || opt.conns < 1 || opt.pipeline < 1 || opt.pipeline > k_max_batch ||
+        opt.keys < 1 || opt.offset_max < 1) {
+        usage(argv[0]);
+    }
+}
+
+// Serves the connections until each has finished its last batch.
+static void run(struct conn *conns) {
+    int64_t end_ns = now_ns() + (int64_t)(opt.seconds * 1e9);
+    int active = 0;
+    for (int i = 0; i < opt.conns; i++) {
+        active += send_batch(&conns[i]);
+    }
+    struct epoll_event events[256];
+    while (active > 0) {
+        int n = epoll_wait(g_data.epoll_fd, events, 256, 100);
+        if (!opt.fill && now_ns() > end_ns) {
+            g_data.stopping = true;
+        }
+        for (int i = 0; i < n; i++) {
+            struct conn *conn = events[i].data.ptr;
+            if (events[i].events & EPOLLOUT) {
+                flush(conn);
+            }
+            if (events[i].events & ~(uint32_t)EPOLLOUT && receive(conn)) {
+                if (opt.gap_ms > 0) {
+                    usleep((useconds_t)(opt.gap_ms * 1000));
+                }
+                active -= !send_batch(conn);
+            }
+        }
+    }
+}
+
+int main(int argc, char **argv) {
+    parse_options(argc, argv);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGTERM, on_signal);
+    signal(SIGINT, on_signal);
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    g_data.epoll_fd = epoll_create1(0);
+
+    for (int i = 0; i < opt.idle; i++) {
+        open_connection();
+    }
+    struct conn *conns = calloc((size_t)opt.conns, sizeof(*conns));
+    for (int i = 0; i < opt.conns; i++) {
+        init_connection(&conns[i]);
+    }
+
+    int64_t cpu = server_cpu_ns(), start = now_ns();
+    run(conns);
+    double seconds = (double)(now_ns() - start) / 1e9;
+    double cpu_ns = (double)(server_cpu_ns() - cpu);
+    double n = g_data.requests ? (double)g_data.requests : NAN;
+    printf("{\"requests\": %llu, \"missing\": %llu, \"seconds\": %.6f, \"rate\": %.1f, "
+           "\"p50_us\": %.3f, \"p99_us\": %.3f, \"p999_us\": %.3f, \"max_us\": %.3f, "
+           "\"cpu_ns\": %.1f, \"rss_kb\": %ld}\n",
+           (unsigned long long)g_data.requests,
+           (unsigned long long)g_data.missing,
+           seconds,
+           n / seconds,
+           percentile_us(0.5),
+           percentile_us(0.99),
+           percentile_us(0.999),
+           (double)g_data.max_ns / 1e3,
+           cpu_ns / n,
+           server_rss_kb());
+}
