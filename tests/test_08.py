@@ -1,9 +1,17 @@
-"""Chapter 08: the hashtable."""
+"""Chapter 08: hashtables."""
 from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from cases import Case, abuse, cases, framing, strings
+from cases import Case, abuse, cases, framing, processes, readme, strings
+from harness import run_program
+from harness.settings import ROOT, limit
 
 
 @pytest.mark.parametrize("case", cases(8, framing))
@@ -16,6 +24,48 @@ def test_abuse(case: Case) -> None:
     case(8)
 
 
+@pytest.mark.parametrize("case", cases(8, readme, processes))
+def test_shared(case: Case) -> None:
+    case(8)
+
+
 @pytest.mark.parametrize("case", cases(8, strings))
 def test_strings(case: Case) -> None:
     case(8)
+
+
+# ---- the lab program ----
+
+
+@pytest.mark.inside
+@pytest.mark.time_limit(60)
+def test_lab_program() -> None:
+    """The table against its model at every size, and the work of each call counted."""
+    out, err, status = run_program(8, "test_hashtable", seconds=50)
+    assert (status, err) == (0, ""), out + err
+    assert out.endswith("\nall tests passed\n")
+
+
+@pytest.mark.inside
+@pytest.mark.parametrize(
+    "right, wrong",
+    [
+        ("return from ? from : h_lookup(&hmap->older, key, eq);", "return from;"),
+        ("hmap->resizing_pos++;", "hmap->resizing_pos++, work--;"),
+    ],
+    ids=["lookup in one table only", "empty buckets cost nothing"],
+)
+def test_lab_program_says_what_is_wrong(tmp_path: Path, right: str, wrong: str) -> None:
+    """With a header that has a fault: the place, the condition, and exit status 1."""
+    for header in (ROOT / "common").glob("*.h"):
+        shutil.copy(header, tmp_path)
+    text = (tmp_path / "hashtable.h").read_text()
+    assert text.count(right) == 1
+    (tmp_path / "hashtable.h").write_text(text.replace(right, wrong))
+    program = tmp_path / "test_hashtable"
+    source = ROOT / "chapters" / "08" / "test_hashtable.c"
+    cc = os.environ.get("CC", "cc").split()
+    subprocess.run([*cc, "-std=gnu11", "-I", str(tmp_path), str(source), "-o", str(program)], check=True)
+    done = subprocess.run([str(program)], stdout=subprocess.PIPE, text=True, timeout=limit(15))
+    assert done.returncode == 1
+    assert re.match(r"test_hashtable\.c:\d+: this does not hold: .+\n  hash codes: ", done.stdout.split("\n", 4)[-1])

@@ -1,20 +1,22 @@
-"""Strings (07 and later): get, set, del, the names of commands, the form of a request, many keys.
-
-bad_argument(), deleted(), unknown() are the replies that talk.py has not; other modules may use them.
+"""Strings (07 and later): get, set, del, the names of commands, the form of a request, many keys, the
+hash; and the client of 07 and 08 (clients.py has that of 09 and later).
 """
 from __future__ import annotations
 
 import itertools
 import random
+import socket
 import struct
 import time
 from typing import Dict, List, Sequence, Tuple
 
-from harness import Conn, Err, Status, exchange, fail, seed, settings, wire
+from harness import Conn, Err, Status, exchange, fail, run_client, run_program, seed, settings, wire
+from harness.fake import FakeServer, read_frame, replies
 from harness.model import COMMANDS, Model, run_model_test
 from harness.wire import frame, request, u32
 
 from . import case
+from .processes import one_line
 from .talk import done, found, missing, start
 
 __tracebackhide__ = settings.__tracebackhide__
@@ -573,3 +575,123 @@ def _time_to_set(chapter: int, keys: Sequence[bytes]) -> float:
         if len(set(replies)) > 1:
             fail("the replies to the same `set` differ")
     return seconds
+
+
+GOOD_SEEDS = ["0" * 32, "f" * 32, "0123456789ABCDEFabcdef0123456789"]
+BAD_SEEDS = ["0", "x", "0" * 31, "0" * 33, "0" * 31 + "g", "0x" + "0" * 30, "-" + "0" * 31, " " + "0" * 31, "0" * 31 + " "]
+
+
+@case(since=8)
+def hash_seed_makes_no_difference_to_clients(chapter: int) -> None:
+    """Also none for keys that collide, at least in a table of a few hundred."""
+    for text in GOOD_SEEDS:
+        script = Script(chapter)
+        for i, key in enumerate(colliding("FNV-1a, 32 bits", 300) + [b"%d" % i for i in range(300)]):
+            script.set(key, b"%d" % i)
+        for key in list(script.now):
+            script.get(key)
+        for key in list(script.now)[::2]:
+            script.delete(key)
+            script.get(key)
+        with start(chapter, env={"HASH_SEED": text}) as server, server.connect() as conn:
+            script.play(conn)
+
+
+@case(since=8, inside=True)
+def hash_seed_that_is_wrong(chapter: int) -> None:
+    """One line that shows it, and exit status 1."""
+    for text in BAD_SEEDS:
+        result = run_program(chapter, "server", env={"HASH_SEED": text, "PORT": "0"}, seconds=5)
+        if f"HASH_SEED={text}:" not in one_line(result, f"a server with HASH_SEED={text}"):
+            fail(f"a server with HASH_SEED={text} does not say what is wrong: {result.stderr}")
+
+
+# ---- the client of 07 and 08 ----
+
+
+@case(since=7, until=8)
+def client_prints_replies(chapter: int) -> None:
+    """Of every status, with data and without, the bytes as they are. An error is a reply too."""
+    every = bytes(range(256)).replace(b"\0", b"")  # an argument cannot hold a NUL
+    with start(chapter) as server:
+        for words, text in (
+            (["get", "k"], b"[2]"),
+            (["set", "k", "v"], b"[0]"),
+            (["GET", "k"], b"[0] v"),
+            (["set", "k", every], b"[0]"),
+            (["get", "k"], b"[0] " + every),
+            (["set", "k", ""], b"[0]"),
+            (["get", "k"], b"[0]"),
+            (["del", "k"], b"[0]"),
+            (["del", "k"], b"[0]"),
+            (["get", "k"], b"[2]"),
+            (["set", "", "two words"], b"[0]"),
+            (["get", ""], b"[0] two words"),
+            (["aaa", "bbb"], b"[1] Unknown cmd"),
+            ([""], b"[1] Unknown cmd"),
+        ):
+            _prints(chapter, words, server, b"server says: " + text + b"\n")
+
+
+def _prints(chapter: int, words: Sequence[wire.Arg], server: object, expected: bytes) -> None:
+    """Fails unless the client prints just this, and ends with status 0."""
+    result = run_client(chapter, [wire.to_bytes(word) for word in words], server)
+    got = result.stdout.encode(errors="surrogateescape")
+    if (got, result.stderr, result.status) != (expected, "", 0):
+        fail(
+            f"./client {wire.show_args(words)}\n  must print {expected!r}\n  not        {got!r}\n"
+            f"  standard error {result.stderr!r}, exit status {result.status}"
+        )
+
+
+@case(since=7, until=8)
+def client_sends_its_arguments(chapter: int) -> None:
+    """As one request, whatever they are: empty, many, so long that they fill it to the last byte."""
+    most = wire.max_msg(chapter)
+    for words in (
+        ["get", "k"],
+        ["x"],
+        ["", "", ""],
+        ["set", "two words", "\xff\n%s"],
+        [str(i) for i in range(500)],
+        [""] * ((most - 4) // 4),
+        ["set", "k", "v" * (most - len(wire.body("set", "k", "")))],
+    ):
+        heard: List[bytes] = []
+        with FakeServer(replies(frame(u32(0) + b"yes"), requests=heard)) as fake:
+            _prints(chapter, words, fake, b"server says: [0] yes\n")
+        if heard != [wire.body(*words)]:
+            fail(f"./client {wire.show_args(words)}\n  must send {wire.body(*words)!r}\n  not       {heard}")
+
+
+@case(since=7, until=8)
+def client_takes_replies_in_pieces(chapter: int) -> None:
+    data = frame(u32(2) + b"x" * 50)
+
+    def drip(sock: socket.socket) -> None:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        read_frame(sock)
+        for i in range(len(data)):
+            sock.sendall(data[i : i + 1])
+
+    with FakeServer(drip) as fake:
+        _prints(chapter, ["get", "k"], fake, b"server says: [2] " + b"x" * 50 + b"\n")
+    for text in (b"x" * (wire.max_msg(chapter) - 4), b"a\0b\0", b"100%s%n\n"):
+        with FakeServer(replies(frame(u32(1) + text))) as fake:
+            _prints(chapter, ["get", "k"], fake, b"server says: [1] " + text + b"\n")
+
+
+@case(since=7, until=8)
+def client_whose_command_is_no_request(chapter: int) -> None:
+    """No argument at all, one byte too many, too many strings: one line, and status 1."""
+    most = wire.max_msg(chapter)
+    with start(chapter) as server:
+        for words in (
+            [],
+            ["set", "k", "v" * (most + 1 - len(wire.body("set", "k", "")))],
+            ["set", "k", "v" * 100_000],
+            ["x"] * (most // 5),
+            [""] * 1025,
+        ):
+            one_line(run_client(chapter, words, server), f"./client {wire.show_args(words)}")
+        _prints(chapter, ["get", "k"], server, b"server says: [2]\n")
