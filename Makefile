@@ -115,7 +115,7 @@ built = $(if $(and $(SERVER),$(CLIENT)),true,$(submake) $1)
 run = $(call python,pytest)/runtests.py $1 -- $(ARGS)
 test: ; @$(call built,build) && $(call run,--all)
 test-%: ; @$(call built,$(if $(filter $*,$(CHAPTERS)),build-$*,build)) && $(call run,$*)
-broken: ; @$(submake) build && $(call run,--split broken)
+broken: ; @$(submake) build && $(call run,broken)
 
 asan: export SAN = address,undefined
 tsan: export SAN = thread

@@ -3,7 +3,6 @@
     runtests.py --all            every tests/test_*.py but test_broken.py, which has a target of its own
     runtests.py 07 stages ...    tests/test_07.py and tests/test_stages.py
     runtests.py 07 -- -x -k get  what follows -- goes to pytest
-    runtests.py --split broken   the tests of a file dealt out to as many pytests as there are processors
 
 The programs are there already (make has built them); WORKBOOK_BUILD says where. With SAN=thread or
 SAN=address,undefined they are built with sanitizers. JOBS says how many files at once.
@@ -44,21 +43,10 @@ class Counts(NamedTuple):
         return f"{self.passed} passed, {self.failed} failed" + f", {self.skipped} skipped" * bool(self.skipped)
 
 
-class Work(NamedTuple):
-    """One pytest's share: a file, or one part of so many of its tests."""
+class Outcome(NamedTuple):
+    """What became of one file's tests."""
 
     name: str
-    part: int = 0
-    parts: int = 1
-
-    def __str__(self) -> str:
-        return f"test_{self.name}.py" + f" {self.part + 1}/{self.parts}" * (self.parts > 1)
-
-
-class Outcome(NamedTuple):
-    """What became of a share."""
-
-    work: Work
     counts: Counts
     seconds: float
     output: str
@@ -66,13 +54,10 @@ class Outcome(NamedTuple):
 
 
 class Tally:
-    """A pytest plugin that leaves the outcome in a file, and runs one part of so many of the tests."""
+    """A pytest plugin that leaves the outcome in a file."""
 
-    def __init__(self, path: str, part: int, parts: int) -> None:
-        self.path, self.part, self.parts = path, part, parts
-
-    def pytest_collection_modifyitems(self, items: List[Any]) -> None:
-        items[:] = items[self.part :: self.parts]
+    def __init__(self, path: str) -> None:
+        self.path = path
 
     def pytest_sessionfinish(self, session: Any) -> None:
         stats = session.config.pluginmanager.get_plugin("terminalreporter").stats
@@ -80,12 +65,12 @@ class Tally:
         Path(self.path).write_text(json.dumps(ids))
 
 
-def pytest_with_tally(path: str, part: str, parts: str, *arguments: str) -> int:
+def pytest_with_tally(path: str, *arguments: str) -> int:
     """What the process of one file does."""
     import pytest
 
     sys.path.pop(0)  # this script's folder
-    return int(pytest.main(list(arguments), plugins=[Tally(path, int(part), int(parts))]))
+    return int(pytest.main(list(arguments), plugins=[Tally(path)]))
 
 
 def environment(build: Path) -> Dict[str, str]:
@@ -113,16 +98,16 @@ def fixed_addresses() -> List[str]:
     return words if allowed else []
 
 
-def run(work: Work, env: Dict[str, str], options: List[str], shown: bool) -> Outcome:
-    """Runs a share; shown: what pytest prints goes straight to the terminal."""
+def run(name: str, env: Dict[str, str], options: List[str], shown: bool) -> Outcome:
+    """Runs one test file; shown: what pytest prints goes straight to the terminal."""
     reports = Path(env["WORKBOOK_BUILD"]) / "reports"
     reports.mkdir(parents=True, exist_ok=True)
-    tally, text = (reports / f"test_{work.name}.{work.part}.{ending}" for ending in ("json", "txt"))
+    tally, text = (reports / f"test_{name}.{ending}" for ending in ("json", "txt"))
     tally.unlink(missing_ok=True)
     command = fixed_addresses() if env.get("SAN") == "thread" else []
-    command += [sys.executable, __file__, "--tally", str(tally), str(work.part), str(work.parts), "-q", "-p", "no:cacheprovider"]
+    command += [sys.executable, __file__, "--tally", str(tally), "-q", "-p", "no:cacheprovider"]
     command += ["--color=yes"] * (sys.stdout.isatty() and "NO_COLOR" not in env)
-    command += [f"tests/test_{work.name}.py", *options]
+    command += [f"tests/test_{name}.py", *options]
     start = time.monotonic()
     with open(text, "wb") as out:
         process = subprocess.Popen(
@@ -136,7 +121,7 @@ def run(work: Work, env: Dict[str, str], options: List[str], shown: bool) -> Out
         stop([process])
         status = process.returncode
     counts, failures = read_tally(tally, status)
-    return Outcome(work, counts, time.monotonic() - start, text.read_text(errors="backslashreplace"), failures)
+    return Outcome(name, counts, time.monotonic() - start, text.read_text(errors="backslashreplace"), failures)
 
 
 def read_tally(path: Path, status: int) -> Tuple[Counts, Tuple[str, ...]]:
@@ -164,9 +149,9 @@ def stop(processes: List["subprocess.Popen[bytes]"]) -> None:
             process.wait()
 
 
-def longest_first(shares: List[Work], times: Dict[str, float]) -> List[Work]:
+def longest_first(names: List[str], times: Dict[str, float]) -> List[str]:
     """By the last run; before there is one, later chapters and the workbook's own tests first."""
-    return sorted(shares[::-1], key=lambda work: -times.get(str(work), 1e9))
+    return sorted(names[::-1], key=lambda name: -times.get(name, 1e9))
 
 
 def read_times(path: Path) -> Dict[str, float]:
@@ -179,20 +164,20 @@ def read_times(path: Path) -> Dict[str, float]:
 
 def report(outcome: Outcome) -> None:
     """One line; where something failed, all that pytest printed."""
-    print(f"{str(outcome.work):22} {str(outcome.counts):32} {outcome.seconds:6.1f} s", flush=True)
+    print(f"test_{outcome.name + '.py':16} {str(outcome.counts):32} {outcome.seconds:6.1f} s", flush=True)
     if outcome.counts.failed:
         print(outcome.output, flush=True)
 
 
-def run_all(shares: List[Work], env: Dict[str, str], options: List[str]) -> List[Outcome]:
-    """All shares, as many at a time as there are processors."""
-    if len(shares) == 1:
-        return [run(shares[0], env, options, shown=True)]
+def run_all(names: List[str], env: Dict[str, str], options: List[str]) -> List[Outcome]:
+    """All files, as many at a time as there are processors."""
+    if len(names) == 1:
+        return [run(names[0], env, options, shown=True)]
     times_file = Path(env["WORKBOOK_BUILD"]) / "reports" / "times.json"
     times = read_times(times_file)
     outcomes = []
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        waiting = [pool.submit(run, work, env, options, False) for work in longest_first(shares, times)]
+        waiting = [pool.submit(run, name, env, options, False) for name in longest_first(names, times)]
         try:
             for done in concurrent.futures.as_completed(waiting):
                 outcomes.append(done.result())
@@ -203,7 +188,7 @@ def run_all(shares: List[Work], env: Dict[str, str], options: List[str]) -> List
             stop(running)
             raise
     if not options:
-        times.update({str(outcome.work): round(outcome.seconds, 1) for outcome in outcomes})
+        times.update({outcome.name: round(outcome.seconds, 1) for outcome in outcomes})
         times_file.write_text(json.dumps(times))
     return outcomes
 
@@ -216,9 +201,8 @@ def total(outcomes: List[Outcome]) -> Counts:
 def main() -> int:
     if sys.argv[1:2] == ["--tally"]:
         return pytest_with_tally(*sys.argv[2:])
-    parser = argparse.ArgumentParser(usage="runtests.py (--all | [--split] NAME...) [-- pytest options]")
+    parser = argparse.ArgumentParser(usage="runtests.py (--all | NAME...) [-- pytest options]")
     parser.add_argument("--all", action="store_true")
-    parser.add_argument("--split", action="store_true")
     parser.add_argument("names", nargs="*")
     words = sys.argv[1:]
     cut = words.index("--") if "--" in words else len(words)
@@ -233,11 +217,9 @@ def main() -> int:
         return 2
     for sig in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(sig, signal.default_int_handler)
-    parts = JOBS if args.split else 1
-    shares = [Work(name, part, parts) for name in names for part in range(parts)]
     start = time.monotonic()
     try:
-        outcomes = run_all(shares, environment(Path(os.environ.get("WORKBOOK_BUILD", "build/test")).resolve()), options)
+        outcomes = run_all(names, environment(Path(os.environ.get("WORKBOOK_BUILD", "build/test")).resolve()), options)
     except KeyboardInterrupt:
         stop(running)
         print("interrupted", file=sys.stderr)
