@@ -15,7 +15,8 @@ from harness import wire
 from harness.fake import FakeServer, replies
 from harness.settings import ROOT
 from harness.vectors import (
-    CHAPTERS, Step, Turn, Vector, VectorServers, in_one_write, load_vectors, pieces, play, play_client, vector_servers,
+    CHAPTERS, Step, Turn, Vector, VectorServers, in_one_write, load_vectors, pieces, play, play_client,
+    vector_servers,
 )  # fmt: skip
 
 assert vector_servers  # a fixture

@@ -44,13 +44,23 @@ class Step:
     """What one step sends on a connection, and what must come back on it, in this order."""
 
     connection: int = 1
-    send: bytes = b""
+    send_spec: BytesSpec = ""
     end: bool = False  # of our input
-    reply: bytes = b""  # whole messages; chapter 05: bytes
+    reply_spec: BytesSpec = ""
     free: Mapping[str, object] = field(default_factory=dict)  # or one message, as one of FREE_REPLIES
     closed: bool = False
     wait_ms: int = 0
     note: str = ""
+
+    @property
+    def send(self) -> bytes:
+        """The bytes to send. Not kept: those of some vectors are large."""
+        return to_bytes(self.send_spec)
+
+    @property
+    def reply(self) -> bytes:
+        """Whole messages; in chapter 05 bytes."""
+        return to_bytes(self.reply_spec)
 
     def replies(self, chapter: int) -> List[object]:
         """What each message in reply must be: a decoded value or a pattern (see wire)."""
@@ -138,8 +148,10 @@ def _step(raw: Dict[str, object]) -> Step:
     raw = dict(raw)
     free = {kind: raw.pop(kind) for kind in FREE_REPLIES if kind in raw}
     assert len(free) + ("reply" in raw) <= 1, f"more than one reply in {raw}"
-    spec = {k: to_bytes(raw.pop(k)) for k in ("send", "reply") if k in raw}  # type: ignore[arg-type]
-    return Step(free=free, **spec, **raw)  # type: ignore[arg-type]
+    specs = {f"{k}_spec": raw.pop(k) for k in ("send", "reply") if k in raw}
+    step = Step(free=free, **specs, **raw)  # type: ignore[arg-type]
+    assert step.send is not None and step.reply is not None  # they can be read
+    return step
 
 
 def vector_cases(chapter: int) -> "List[object]":
