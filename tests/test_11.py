@@ -3,7 +3,11 @@ from __future__ import annotations
 
 import pytest
 
-from cases import Case, abuse, cases, clients, framing, processes, replies, strings, zsets
+from cases import Case, abuse, cases, clients, framing, processes, readme, replies, strings, zsets
+from cases.labs import lab_passes, lab_sees
+from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
+
+assert vector_servers  # a fixture
 
 
 @pytest.mark.parametrize("case", cases(11, framing))
@@ -13,6 +17,11 @@ def test_framing(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(11, abuse))
 def test_abuse(case: Case) -> None:
+    case(11)
+
+
+@pytest.mark.parametrize("case", cases(11, readme, processes))
+def test_shared(case: Case) -> None:
     case(11)
 
 
@@ -34,3 +43,32 @@ def test_zsets(case: Case) -> None:
 @pytest.mark.parametrize("case", cases(11, clients))
 def test_clients(case: Case) -> None:
     case(11)
+
+
+@pytest.mark.parametrize("vector", vector_cases(11))
+def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
+    vector_servers.play(vector, 11)
+
+
+# ---- the lab program ----
+
+
+@pytest.mark.inside
+@pytest.mark.time_limit(60)
+def test_lab_program() -> None:
+    """From every rank to every rank, from every start by every offset, and random runs."""
+    lab_passes(11, "test_zset")
+
+
+@pytest.mark.inside
+@pytest.mark.parametrize(
+    "right, wrong",
+    [
+        ("return znode->score < score;", "return (int)(znode->score - score) < 0;"),
+        ("last && offset < 0 ? znode_of(avl_offset(last, offset + 1)) : NULL", "NULL"),
+        ("znode->score = score + 0.0; // -0 becomes 0", "znode->score = score;"),
+    ],
+    ids=["scores as integers", "past the last", "-0"],
+)  # fmt: skip
+def test_lab_program_sees(right: str, wrong: str) -> None:
+    lab_sees(11, "test_zset", "zset.h", right, wrong)

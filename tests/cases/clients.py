@@ -224,7 +224,6 @@ def malformed(chapter: int) -> "dict[str, bytes]":
             "an unknown tag in an array": frame(arr + u32(2) + b"\0\6"),
             "nested a million deep": frame((arr + u32(1)) * 10**6 + b"\0"),
             "nested 100000 deep and cut": frame((arr + u32(1)) * 100000),
-            "nested as deep as a message can be": frame((arr + u32(1)) * ((32 << 20) // 5 - 1) + b"\0"),
         }
     )
     if chapter < 11:
@@ -305,8 +304,8 @@ def server_that_does_not_take_the_command(chapter: int) -> None:
 
     for hang_up in (reset, end_then_reset):  # both with input unread
         with FakeServer(hang_up) as fake:
-            result = run_client(chapter, [], fake, "set k " + "x" * (20 << 20) + "\n")
-            one_line(result, "a server that hangs up while a command of 20 MiB is sent")
+            result = run_client(chapter, [], fake, "set k " + "x" * (8 << 20) + "\n")
+            one_line(result, "a server that hangs up while a command of 8 MiB is sent")
 
 
 # ---- commands from standard input ----
@@ -431,15 +430,10 @@ def lines_that_are_too_long(chapter: int) -> None:
     """A command as long as a message may be is sent; one that is longer, or of more than 1024 words, is
     not, and says so; the lines after it are."""
     most = (32 << 20) - len(wire.body("set", "k", ""))
+    stdin = b"set k " + b"x" * most + b"\nget none\nset k " + b"x" * (most + 1) + b"\n" + b"x " * 1025 + b"\ndel k\n"
     with start(chapter) as server:
-        for stdin, errors in (
-            (b"set k " + b"x" * most + b"\nget none\ndel k\n", 0),
-            (b"set k v\nset k " + b"x" * (most + 1) + b"\ndel k\n", 1),
-            (b"set k v\n" + b"x " * 1025 + b"\ndel k\n", 1),
-        ):
-            result = run_client(chapter, [], server, stdin)
-            expect = ("(nil)\n" * (2 - errors) + "(int) 1\n", errors, int(errors > 0))
-            assert (result.stdout, len(result.stderr.splitlines()), result.status) == expect, stdin[:20]
+        result = run_client(chapter, [], server, stdin)
+        assert (result.stdout, len(result.stderr.splitlines()), result.status) == ("(nil)\n(nil)\n(int) 1\n", 2, 1)
         assert run_client(chapter, [], server, b"x " * 1024 + b"\n").stdout == "(err) 1 Unknown cmd\n"
         one_line(run_client(chapter, ["x"] * 1025, server), "a command of 1025 words as arguments")
 

@@ -1,0 +1,40 @@
+"""The lab programs of a chapter: they pass, and they see a header that is wrong."""
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from harness import fail, run_program, settings
+from harness.settings import ROOT, limit
+
+__tracebackhide__ = settings.__tracebackhide__
+
+
+def lab_passes(chapter: int, name: str) -> None:
+    """It ends with status 0 and `all tests passed`."""
+    out, err, status = run_program(chapter, name, seconds=50)
+    if status != 0 or err or not out.endswith("\nall tests passed\n"):
+        fail(f"{name} ends with exit status {status} and prints\n{out}{err}")
+
+
+def lab_sees(chapter: int, name: str, header: str, right: str, wrong: str) -> None:
+    """Built with a header in which one place is wrong, it names a line of its own and ends with 1."""
+    text = (ROOT / "common" / header).read_text()
+    assert text.count(right) == 1, f"{header} has {text.count(right)} times: {right}"
+    with tempfile.TemporaryDirectory(prefix="lab-") as folder:
+        for path in (ROOT / "common").glob("*.h"):
+            shutil.copy(path, folder)
+        Path(folder, header).write_text(text.replace(right, wrong))
+        program = Path(folder, name)
+        source = ROOT / "chapters" / f"{chapter:02}" / f"{name}.c"
+        cc = os.environ.get("CC", "cc").split()
+        subprocess.run([*cc, "-std=gnu11", "-O1", "-I", folder, str(source), "-o", str(program)], check=True)
+        done = subprocess.run(
+            [str(program)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=limit(20)
+        )
+    if done.returncode != 1 or not re.search(rf"^{name}\.c:\d+: this does not hold: .+", done.stdout, re.M):
+        fail(f"{name} must see that {header} is wrong; exit status {done.returncode}, and it prints\n{done.stdout}")
