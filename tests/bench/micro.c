@@ -68,11 +68,18 @@ static bool item_eq(const struct hnode *node, const struct hnode *key) {
     return memcmp(item->key, item_key->key, k_key_len) == 0;
 }
 
+// The key of an item: "key:" and its number in twelve digits.
+static void put_key(uint8_t *key, size_t id) {
+    memcpy(key, "key:", 4);
+    for (int i = k_key_len - 1; i >= 4; i--) {
+        key[i] = (uint8_t)('0' + id % 10);
+        id /= 10;
+    }
+}
+
 static struct item *item_new(size_t id) {
-    char key[k_key_len + 1];
-    snprintf(key, sizeof(key), "key:%012zu", id);
     struct item *item = mem_calloc(1, sizeof(*item));
-    memcpy(item->key, key, k_key_len);
+    put_key(item->key, id);
     item->node.hcode = str_hash(&g_data.hash_key, item->key, k_key_len);
     item->node.key_len = k_key_len;
     item->heap_idx = k_heap_none;
@@ -166,9 +173,8 @@ static void list_get(size_t i) {
 
 static void table_get(size_t i) {
     (void)i;
-    char text[k_key_len + 1];
-    snprintf(text, sizeof(text), "key:%012zu", (size_t)(next_random() % g_data.n));
-    const uint8_t *key = (const uint8_t *)text;
+    uint8_t key[k_key_len];
+    put_key(key, next_random() % g_data.n);
     struct item_key item_key = {
         .node = {.hcode = str_hash(&g_data.hash_key, key, k_key_len), .key_len = k_key_len},
         .key = key,
