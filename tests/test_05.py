@@ -13,7 +13,7 @@ import pytest
 
 from cases import Case, cases, processes, readme
 from cases.abuse import nobody_reads_the_log, stopped_and_continued
-from cases.talk import Hammer, many, preload, uses_no_cpu
+from cases.talk import Hammer, many, paused, preload, uses_no_cpu
 from harness import Conn, Server, fail, limit, run_client, seed, wait_until
 from harness.fake import FakeServer
 
@@ -122,6 +122,14 @@ def test_resets_and_answers_unread_do_no_harm() -> None:
     with Server(5) as server, server.connect() as other:
         echo(other, b"hello")
         before = server.fd_count()
+        for _ in range(3):
+            conn = server.connect()
+            wait_until(lambda: server.fd_count() == before + 1, "the connection is accepted")
+            with paused(server):
+                conn.send(b"x" * 10_000)  # for three reads: the second write finds nobody (SIGPIPE)
+                conn.close()
+            echo(other, b"hello")
+            wait_until(lambda: server.fd_count() == before, "the connection that has gone is closed")
         for i in range(60):
             conn = server.connect()
             if i % 3:

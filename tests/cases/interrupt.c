@@ -1,6 +1,7 @@
 // interrupt.c: preloaded into a server (LD_PRELOAD), it makes the calls on sockets do what they may
 // do and hardly ever do: one of two is interrupted by a signal (EINTR), and the rest move a few
-// bytes only. The choice looks random and is the same in every run. accept() also reports a client that has gone again (ECONNABORTED).
+// bytes only, often. A write may find no room (EAGAIN) where the socket is nonblocking. The choice
+// looks random and is the same in every run. accept() also reports a client that has gone again (ECONNABORTED).
 //
 // Calls on anything but sockets (the log, a pipe) are left alone. Where the compiler checks sizes
 // (_FORTIFY_SOURCE) it calls the functions whose names end in _chk.
@@ -8,6 +9,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -41,7 +43,7 @@ static bool interrupted(void) {
 
 // Returns how many of `n` bytes are moved: up to 7, now and then up to 1000.
 static size_t part(size_t n) {
-    size_t most = 1 + next_random() % (next_random() % 16 ? 7 : 1000);
+    size_t most = 1 + next_random() % (next_random() % 2 ? 7 : 8000);
     return n < most ? n : most;
 }
 
@@ -62,6 +64,10 @@ ssize_t write(int fd, const void *buf, size_t n) {
     ssize_t (*next)(int, const void *, size_t) = dlsym(RTLD_NEXT, "write");
     if (!is_socket(fd)) {
         return next(fd, buf, n);
+    }
+    if (next_random() % 4 == 0 && (fcntl(fd, F_GETFL) & O_NONBLOCK)) {
+        errno = EAGAIN;
+        return -1;
     }
     return interrupted() ? -1 : next(fd, buf, part(n));
 }

@@ -12,7 +12,7 @@ from harness import Result, Server, fail, limit, run_client, run_program, settin
 from harness.fake import FakeServer
 
 from . import case
-from .talk import SMALL, Hammer, encode, say, start, talk, watched
+from .talk import SMALL, Hammer, encode, say, start, too_much, watched
 
 __tracebackhide__ = settings.__tracebackhide__
 
@@ -121,14 +121,14 @@ def leaves_when_busy(chapter: int) -> None:
 @case(since=6)
 def leaves_with_clients_in_every_state(chapter: int) -> None:
     """Idle, in the middle of a header, of a body, of a reply, half-closed. Leak checkers look."""
-    data = encode(chapter, talk(chapter, 300, "leave", 1500)[0])
+    data = encode(chapter, too_much(chapter)[0])
     with start(chapter) as server, ExitStack() as stack:
         conns = [stack.enter_context(server.connect(rcvbuf=SMALL)) for _ in range(6)]
         say(conns[0])
         conns[1].send(data[:2])
         conns[2].send(data[:7])
-        conns[3].send_some(data, 0.02)
-        conns[4].send_some(data, 0.02)
+        conns[3].send_some(data, 0.05)
+        conns[4].send_some(data, 0.05)
         conns[4].shutdown_write()
         say(conns[5])
         leaves(server, signal.SIGTERM, "a server with clients in every state")

@@ -69,6 +69,19 @@ def talk(chapter: int, n: int, tag: str = "", size: int = 0) -> Tuple[List[Reque
     return requests, replies
 
 
+def too_much(chapter: int) -> Tuple[List[Request], List[object]]:
+    """Requests whose replies are more than the buffers of two kernels hold, and these replies.
+
+    From 07 on nearly all of it is replies: requests of a few bytes ask for a large value.
+    """
+    if chapter < 7:
+        return talk(chapter, 3000, "much", 1500)
+    value = b"m" * (4000 if chapter < 9 else 1 << 20)
+    n = (8 << 20) // len(value)
+    requests: List[Request] = [("set", "much", value)] + [("get", "much")] * n
+    return requests, [done(chapter)] + [found(chapter, value)] * n
+
+
 def encode(chapter: int, requests: Sequence[Request]) -> bytes:
     """The bytes of these requests, one after the other."""
     if chapter >= 7:
