@@ -466,12 +466,15 @@ def test_the_number_of_descriptors_can_be_limited(monkeypatch: pytest.MonkeyPatc
         assert [line.split()[3] for line in limits.splitlines() if "open files" in line] == ["20"]
 
 
-def test_the_caller_s_port_does_not_reach_a_server(
+def test_the_caller_s_variables_do_not_reach_a_server(
     mean: Callable[[str], List[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PORT", "1")
-    with Server(5, command=mean("plain")) as server:
-        assert server.port > 1024
+    for name in ("PORT", "BIND", "IDLE_TIMEOUT_MS"):
+        monkeypatch.setenv(name, "77")
+    with Server(5, command=mean("plain"), env={"HASH_SEED": "5"}) as server:
+        words = Path(f"/proc/{server.pid}/environ").read_bytes().split(b"\0")
+        assert b"HASH_SEED=5" in words
+        assert not [word for word in words if word.endswith(b"=77")]
 
 
 def test_a_program_s_output_status_and_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -928,6 +931,14 @@ def test_the_player_program(programs: Path) -> None:
 # ---- conftest ---------------------------------------------------------------------------------
 
 
+def output(process: "subprocess.Popen[str]") -> str:
+    """What it prints until it ends; one that hangs is ended."""
+    try:
+        return process.communicate(timeout=settings.limit(15))[0]
+    finally:
+        process.terminate()
+
+
 def inner_pytest(folder: Path, source: str, **env: str) -> "subprocess.Popen[str]":
     """Starts pytest with our conftest on a test file of its own."""
     (folder / "test_inner.py").write_text("import os, time, pytest\nfrom harness import *\n" + source)
@@ -950,7 +961,7 @@ def test_hangs(): time.sleep(60)
 def test_after(): pass
 """
     start = time.monotonic()
-    out, _ = inner_pytest(tmp_path, source).communicate(timeout=settings.limit(15))
+    out = output(inner_pytest(tmp_path, source))
     assert "the test took longer than its limit of" in out
     assert "1 failed, 1 passed" in out
     assert time.monotonic() - start < settings.limit(10)
@@ -958,17 +969,16 @@ def test_after(): pass
 
 def test_no_server_means_failure(tmp_path: Path) -> None:
     source = "def test_it():\n    with Server(9): pass\n"
-    out, _ = inner_pytest(
-        tmp_path, source, SERVER="", WORKBOOK_BUILD=str(tmp_path), WORKBOOK_PREBUILT="1"
-    ).communicate(timeout=settings.limit(15))
+    env = {"SERVER": "", "WORKBOOK_BUILD": str(tmp_path), "WORKBOOK_PREBUILT": "1"}
+    out = output(inner_pytest(tmp_path, source, **env))
     assert "there is no server of chapter 09" in out and "1 failed" in out
 
 
 def test_inside_tests_are_left_out_for_other_programs(tmp_path: Path) -> None:
     source = "@pytest.mark.inside\ndef test_in(): assert 0\ndef test_out(): pass\n"
-    out, _ = inner_pytest(tmp_path, source, SERVER="x").communicate(timeout=settings.limit(15))
+    out = output(inner_pytest(tmp_path, source, SERVER="x"))
     assert "SERVER= is set: 1 tests that look inside this project were left out" in out
-    assert "1 passed, 1 deselected" in out
+    assert "1 passed, 1 deselected" in out and "failed" not in out
 
 
 def test_a_failure_is_short_and_tells_how_to_repeat_it(tmp_path: Path) -> None:
@@ -978,9 +988,7 @@ def test_it(seed):
         conn.ask("set", "k", "v")
         conn.ask("get", "k", expect=b"w")
 """
-    out, _ = inner_pytest(tmp_path, source, SERVER=MODEL_SERVER, TEST_SEED="77").communicate(
-        timeout=settings.limit(15)
-    )
+    out = output(inner_pytest(tmp_path, source, SERVER=MODEL_SERVER, TEST_SEED="77"))
     assert "the reply is wrong (chapter 09)" in out and "received  (str) v" in out
     assert "-- to repeat this test --" in out
     assert "TEST_SEED=77" in out and "-m pytest test_inner.py::test_it" in out
@@ -1000,6 +1008,6 @@ def test_it():
     process = inner_pytest(tmp_path, source, SERVER=MODEL_SERVER)
     settings.wait_until((tmp_path / "pid").exists, "the inner test has started its server", 10)
     process.send_signal(sig)
-    process.communicate(timeout=settings.limit(15))
+    output(process)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)

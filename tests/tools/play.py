@@ -10,13 +10,14 @@ without its ending, or a chapter's number for all of its sessions. Exit status 1
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import List
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from harness.session import SessionError, load, play  # noqa: E402
+from harness.session import Listener, SessionError, load, play  # noqa: E402
 from harness.settings import ROOT  # noqa: E402
 
 SESSIONS = ROOT / "tests" / "sessions"
@@ -35,7 +36,7 @@ def find(name: str) -> List[str]:
     return [str(path) for path in files]
 
 
-def printer(colour: bool):
+def printer(colour: bool) -> Listener:
     """A listener that prints; the server's lines are told apart by `server|`, and by a colour."""
 
     def show(kind: str, text: str) -> None:
@@ -50,7 +51,7 @@ def main() -> int:
     parser.add_argument("--show", action="store_true", help="print what is typed and what it gives")
     parser.add_argument("names", nargs="+", metavar="NAME")
     options = parser.parse_args()
-    show = printer(sys.stdout.isatty())
+    show = printer(sys.stdout.isatty() and "NO_COLOR" not in os.environ)
     failed = 0
     for path in [path for name in options.names for path in find(name)]:
         try:
