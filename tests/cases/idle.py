@@ -1,0 +1,545 @@
+"""Idle connections (12 and later): closed after IDLE_TIMEOUT_MS in which not one byte moved, never before.
+
+A connection must not be closed while bytes move, which holds only where this program is in time to move
+them. So these cases note when they were late, and then begin again with a longer timeout.
+"""
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+from contextlib import ExitStack, suppress
+from typing import Callable, List
+
+from harness import Conn, Server, fail, limit, run_client, run_program, seed, settings, wait_until, wire
+from harness.build import program
+from harness.process import clean_env, free_port
+
+from . import case
+from .processes import leaves, one_line
+from .talk import (
+    SMALL, Counts, Hammer, done, encode, many, paused, say, still_serves, talk, uses_no_cpu, watched,
+)  # fmt: skip
+
+__tracebackhide__ = settings.__tracebackhide__
+
+F_SETPIPE_SZ = 1031  # Linux
+REMOVING = re.compile(r"^removing idle connection: \d+$")
+
+
+def timed(chapter: int, ms: int, **options: object) -> Server:
+    """A server with this idle timeout."""
+    env = {"IDLE_TIMEOUT_MS": str(ms), **options.pop("env", {})}  # type: ignore[dict-item]
+    return Server(chapter, env=env, **options)  # type: ignore[arg-type]
+
+
+def now_ms() -> float:
+    return time.monotonic() * 1000
+
+
+def closes(conn: Conn, since: float, ms: int) -> None:
+    """Waits until the server closes; fails where that is less than ms milliseconds after since, or
+    much more."""
+    conn.expect_closed()
+    took = now_ms() - since
+    if took < ms - 1:
+        fail(f"the connection was closed {took:.1f} ms after a byte had moved; the idle timeout is {ms} ms")
+    if took > ms + limit(2000):
+        fail(f"the connection was closed {took:.0f} ms after a byte had moved; the idle timeout is {ms} ms")
+
+
+class Pace:
+    """Are we in time? step() whenever a byte moves, at most 0.6 times the timeout apart."""
+
+    def __init__(self, ms: int) -> None:
+        self.ms = ms
+        self.late = False
+        self.begin()
+
+    def begin(self) -> None:
+        """A byte moves now; the time before was not ours."""
+        self.last = now_ms()
+
+    def step(self) -> None:
+        self.late = self.is_late()
+        self.last = now_ms()
+
+    def is_late(self) -> bool:
+        return self.late or now_ms() - self.last > 0.6 * self.ms
+
+    def rest(self, part: float) -> None:
+        """Lets this part of the timeout pass."""
+        time.sleep(part * self.ms / 1000)
+
+
+def in_time(attempt: Callable[[int, Pace], None]) -> None:
+    """Calls attempt(ms, pace), with a longer timeout where we were late the time before."""
+    for ms in (120, 400, 1500):
+        pace = Pace(ms)
+        try:
+            attempt(ms, pace)
+            if not pace.late:
+                return
+        except AssertionError:
+            if not pace.is_late() or ms == 1500:
+                raise
+    fail("this machine is too slow to keep a connection busy")
+
+
+# ---- when, and when not ----
+
+
+@case(since=12)
+def idle_connections_are_closed(chapter: int) -> None:
+    """One that has said nothing, and one that has had its answer; in good order, not before the time."""
+    with timed(chapter, 100) as server, ExitStack() as stack:
+        before = server.fd_count()
+        began = []
+        conns = []
+        for i in range(6):
+            began.append(now_ms())
+            conns.append(stack.enter_context(server.connect()))
+            if i % 2:
+                began[-1] = now_ms()
+                say(conns[-1])
+        for conn, since in zip(conns, began):
+            closes(conn, since, 100)
+            assert conn.ended == "closed"
+        wait_until(lambda: server.fd_count() == before, "the descriptors of idle connections are free")
+        still_serves(server)
+
+
+@case(since=12)
+def half_a_request_is_no_activity(chapter: int) -> None:
+    """A client that stalls in a header, in a body, behind a whole request, in a long message."""
+    requests, replies = talk(chapter, 1, "half")
+    whole = encode(chapter, requests)
+    with timed(chapter, 120) as server, ExitStack() as stack:
+        stalled = []
+        for data in (whole[:1], whole[:2], whole[:3], whole[:4], whole[:5], whole[:-1]):
+            conn = stack.enter_context(server.connect())
+            since = now_ms()
+            conn.send(data)
+            stalled.append((conn, since))
+        for data in (whole + whole[:2], whole + whole[:7], whole + wire.u32(32 << 20) + b"x" * 100_000):
+            conn = stack.enter_context(server.connect())
+            since = now_ms()
+            conn.send(data)
+            conn.recv(replies[0])
+            stalled.append((conn, since))
+        for conn, since in stalled:
+            closes(conn, since, 120)
+        still_serves(server)
+
+
+@case(since=12)
+def requests_renew(chapter: int) -> None:
+    """A connection that asks now and then stays, and is closed the whole timeout after its last reply."""
+
+    def attempt(ms: int, pace: Pace) -> None:
+        with timed(chapter, ms) as server, server.connect() as conn:
+            pace.step()
+            for _ in range(8):
+                pace.rest(0.3)
+                pace.step()
+                say(conn, 1)
+            closes(conn, pace.last, ms)
+
+    in_time(attempt)
+
+
+@case(since=12)
+def trickling_keeps_it_open(chapter: int) -> None:
+    """A request that comes a byte at a time, for longer than the timeout, gets its answer."""
+
+    def attempt(ms: int, pace: Pace) -> None:
+        requests, replies = talk(chapter, 1, "t")
+        data = encode(chapter, requests)
+        with timed(chapter, ms) as server, server.connect() as conn:
+            pace.step()
+            for i in range(len(data) - 10, len(data)):
+                conn.send(data[: i + 1] if i == len(data) - 10 else data[i : i + 1])
+                pace.step()
+                pace.rest(0.25)
+            conn.recv(replies[0])
+
+    in_time(attempt)
+
+
+@case(since=12)
+def replies_that_are_taken_renew(chapter: int) -> None:
+    """A client that sends nothing more and takes its replies slowly stays: bytes move the other way.
+
+    It takes three MiB at a time, so that the server surely can write again after each.
+    """
+    size, times = 1 << 20, 27
+
+    def attempt(ms: int, pace: Pace) -> None:
+        with timed(chapter, ms) as server:
+            with server.connect(rcvbuf=1 << 16) as conn:
+                conn.ask("set", "big", b"x" * size, expect=done(chapter))
+                pace.step()
+                conn.send(wire.request("get", "big") * times)
+                for _ in range(times // 3):
+                    pace.rest(0.25)
+                    conn.recv_exactly(3 * (4 + 5 + size))
+                    pace.step()
+                conn.unanswered.clear()
+                say(conn)
+            still_serves(server)
+
+    in_time(attempt)
+
+
+@case(since=12)
+def each_at_its_own_time(chapter: int) -> None:
+    """The one that asked again is closed after the one that did not, although it came first."""
+
+    def attempt(ms: int, pace: Pace) -> None:
+        with timed(chapter, ms) as server, ExitStack() as stack:
+            conns = [stack.enter_context(server.connect()) for _ in range(4)]
+            began = now_ms()
+            pace.step()
+            for conn in conns:
+                say(conn, 1)
+            pace.rest(0.4)
+            pace.step()
+            again = now_ms()
+            say(conns[0], 1)
+            say(conns[2], 1)
+            pace.step()
+            for i in (1, 3):
+                closes(conns[i], began, ms)
+            if now_ms() < again + ms:
+                conns[0].expect_silence(0)
+                conns[2].expect_silence(0)
+            for i in (0, 2):
+                closes(conns[i], again, ms)
+
+    in_time(attempt)
+
+
+@case(since=12)
+def zero_means_never(chapter: int) -> None:
+    with timed(chapter, 0) as server, server.connect() as conn, server.connect() as half:
+        say(conn)
+        half.send(b"\5\0")
+        uses_no_cpu(server, "connections that may idle for ever")
+        conn.expect_silence(0.1)
+        half.expect_silence(0)
+        say(conn)
+
+
+@case(since=12)
+def a_timeout_of_weeks(chapter: int) -> None:
+    """2^31 - 1 milliseconds: nothing overflows, so the connection stays, and the loop sleeps."""
+    with timed(chapter, 2**31 - 1) as server, server.connect() as conn:
+        say(conn)
+        uses_no_cpu(server, "a connection that may idle for weeks")
+        conn.expect_silence(0)
+        say(conn)
+
+
+@case(since=12, inside=True)
+def timeouts_that_are_wrong(chapter: int) -> None:
+    for text in ("x", "-1", "1.5", "5s", "1e3", "2147483648", "99999999999999999999"):
+        result = run_program(chapter, "server", env={"IDLE_TIMEOUT_MS": text, "PORT": "0"}, seconds=5)
+        assert text in one_line(result, f"a server with IDLE_TIMEOUT_MS={text}")
+
+
+# ---- whatever the client does, whatever the server has to do ----
+
+
+@case(since=12)
+def clients_that_do_not_read(chapter: int) -> None:
+    """They have asked for more than the sockets hold. They are closed, and so never get all of it."""
+    size, times = 1 << 20, 40
+    with timed(chapter, 200) as server, ExitStack() as stack:
+        before = server.fd_count()
+        with server.connect() as conn:
+            conn.ask("set", "big", b"x" * size, expect=done(chapter))
+        began = now_ms()
+        conns = [stack.enter_context(server.connect(rcvbuf=SMALL)) for _ in range(3)]
+        for conn in conns:
+            conn.send(wire.request("get", "big") * times)
+        conns[2].shutdown_write()
+        still_serves(server)
+        wait_until(lambda: server.fd_count() == before, "clients that do not read are timed out")
+        if now_ms() < began + 199:
+            fail(f"clients that do not read were closed after {now_ms() - began:.0f} ms; the timeout is 200 ms")
+        for conn in conns:
+            if len(conn.read_to_end()) >= times * (4 + 5 + size):
+                fail("a client that read nothing before it was timed out got all of its replies")
+        still_serves(server)
+
+
+@case(since=12)
+def a_thousand_half_headers_time_out(chapter: int) -> None:
+    """Others are served meanwhile, and afterwards nothing is left of them."""
+    n = many(1000)
+    with timed(chapter, 300) as server, ExitStack() as stack:
+        before = server.fd_count()
+        stalled = []
+        for _ in range(n):
+            since = now_ms()
+            conn = stack.enter_context(server.connect())
+            conn.send(b"\5\0")
+            stalled.append((conn, since))
+        began = now_ms()
+        for _ in range(10):
+            still_serves(server)
+        if now_ms() > began + limit(2000):
+            fail(f"20 requests beside {n} stalled clients took {now_ms() - began:.0f} ms")
+        for i, (conn, since) in enumerate(stalled):
+            closes(conn, since, 300)
+            if i % 200 == 0:
+                still_serves(server)
+        wait_until(lambda: server.fd_count() == before, "the descriptors of stalled clients are free")
+
+
+@case(since=12)
+def a_loop_that_is_never_idle(chapter: int) -> None:
+    """Timers go off although poll() never waits, because others ask without a pause."""
+    with timed(chapter, 100) as server, Hammer(server):
+        with server.connect() as conn, server.connect() as half:
+            since = now_ms()
+            half.send(b"\5")
+            closes(conn, since, 100)
+            closes(half, since, 100)
+
+
+@case(since=12)
+def a_stopped_server(chapter: int) -> None:
+    """A request comes in time while the server is stopped (Ctrl-Z, a debugger). When the server goes on,
+    the timeout is over, but bytes have moved: they are read before anything is closed."""
+
+    def attempt(ms: int, pace: Pace) -> None:
+        requests, replies = talk(chapter, 1, "stopped")
+        with timed(chapter, ms) as server, server.connect() as conn:
+            say(conn, 1)
+            pace.step()
+            with paused(server):
+                conn.send(encode(chapter, requests))
+                pace.step()
+                pace.rest(1.5)
+            conn.recv(replies[0])
+
+    in_time(attempt)
+
+
+@case(since=12)
+def long_work_is_not_idling(chapter: int) -> None:
+    """One client keeps the server busy for longer than the timeout (with `keys`, whose reply is too big,
+    many times). Neither this client nor one whose request came meanwhile was idle."""
+
+    def attempt(ms: int, pace: Pace) -> None:
+        with timed(chapter, ms) as server:
+            with server.connect() as conn:
+                for i in range(9):
+                    conn.ask("set", bytes([65 + i]) * (4 << 20), "", expect=done(chapter))
+                conn.ask("keys", expect=wire.Err(wire.ERR_2BIG))
+                began = now_ms()
+                conn.ask("keys", expect=wire.Err(wire.ERR_2BIG))
+                times = max(3, int(3 * ms / (now_ms() - began)))
+            requests, replies = talk(chapter, 1, "meanwhile")
+            with server.connect() as busy, server.connect() as other:
+                say(other, 1)
+                pace.begin()
+                busy.send(wire.request("keys") * times)
+                pace.rest(0.3)
+                other.send(encode(chapter, requests))
+                pace.step()
+                for _ in range(times):
+                    busy.recv(wire.Err(wire.ERR_2BIG))
+                pace.begin()
+                say(busy, 1)
+                pace.step()
+                other.recv(replies[0])
+
+    in_time(attempt)
+
+
+@case(since=12)
+def out_of_descriptors_until_some_idle(chapter: int) -> None:
+    """Who waits to be accepted has a turn once others have been timed out."""
+    requests, replies = talk(chapter, 1, "fd")
+    with timed(chapter, 100, nofile=24) as server, ExitStack() as stack:
+        conns = [stack.enter_context(server.connect()) for _ in range(40)]
+        for conn in conns:
+            conn.send(encode(chapter, requests))
+        for conn in conns:
+            conn.recv(replies[0])
+            conn.expect_closed()
+
+
+@case(since=12)
+def come_stall_and_go(chapter: int) -> None:
+    """Connections that end in every way while timers go off. Nothing is left of any."""
+    rng = random.Random(seed())
+    data = encode(chapter, talk(chapter, 4, "come")[0])
+    with timed(chapter, 20) as server, ExitStack() as stack:
+        before = server.fd_count()
+        conns: List[Conn] = []
+        for _ in range(600):
+            if rng.random() < 0.5 or not conns:
+                conns.append(stack.enter_context(server.connect()))
+            conn = rng.choice(conns)
+            what = rng.randrange(8)
+            if what < 4:
+                with suppress(OSError):
+                    conn.send_some(data[: rng.randrange(len(data))], 0)
+            elif what < 6:
+                conns.remove(conn)
+                conn.close() if what == 4 else conn.reset()
+            elif what == 6:
+                with suppress(OSError):
+                    conn.shutdown_write()
+            else:
+                time.sleep(rng.random() * 0.004)
+        wait_until(lambda: server.fd_count() == before, "nothing is left of any connection")
+        still_serves(server)
+
+
+@case(since=12)
+def leaves_while_timers_go_off(chapter: int) -> None:
+    for wait in range(3):
+        with timed(chapter, 1) as server, ExitStack() as stack:
+            for _ in range(20):
+                stack.enter_context(server.connect())
+            time.sleep(0.001 * wait)
+            leaves(server, signal.SIGTERM, "a server that closes idle connections")
+
+
+# ---- what it costs to wait ----
+
+
+@case(since=12)
+def no_cpu_until_the_time(chapter: int) -> None:
+    with timed(chapter, 60_000) as server, ExitStack() as stack:
+        for _ in range(30):
+            say(stack.enter_context(server.connect()))
+            stack.enter_context(server.connect()).send(b"\5")
+        uses_no_cpu(server, "connections whose time is far")
+
+
+@case(since=12, inside=True)
+def one_poll_for_each_timer(chapter: int) -> None:
+    """What is left to wait is rounded up. Rounded down, poll() would come back again and again in the last
+    millisecond before each connection's time."""
+    if watched() and os.environ.get("WRAPPER"):
+        return  # calls cannot be counted through valgrind
+    n, counts = 20, Counts()
+    with timed(chapter, 150, env=counts.env) as server, ExitStack() as stack:
+        conns = []
+        for _ in range(n):
+            conns.append(stack.enter_context(server.connect()))
+            time.sleep(0.003)
+        for conn in conns:
+            conn.expect_closed()
+        if counts.polls > 4 * n + 10:
+            fail(f"{n} connections came and were timed out; for that the server called poll() {counts.polls} times")
+
+
+# ---- what it says ----
+
+
+@case(since=12)
+def says_whom_it_removes(chapter: int) -> None:
+    """A line for each connection that was timed out, none for those that ended otherwise."""
+    with timed(chapter, 60) as server, ExitStack() as stack:
+        with server.connect() as conn:
+            say(conn)
+        with server.connect() as conn:
+            say(conn)
+            conn.reset()
+        conns = [stack.enter_context(server.connect()) for _ in range(3)]
+        for conn in conns:
+            conn.expect_closed()
+        server.wait_line(REMOVING, times=3)
+        still_serves(server)
+        found = [line for line in server.log if REMOVING.match(line)]
+        assert len(set(found)) == len(found) == 3, server.log
+
+
+@case(since=12)
+def a_log_that_nobody_reads(chapter: int) -> None:
+    """A line for each connection that is removed goes into a pipe that is full: the server goes on."""
+    port = free_port()
+    env = clean_env({"PORT": str(port), "IDLE_TIMEOUT_MS": "20"})
+    reading, writing = os.pipe()
+    with suppress(OSError):
+        fcntl.fcntl(writing, F_SETPIPE_SZ, 4096)  # full after some 140 lines
+    try:
+        process = subprocess.Popen(
+            program(chapter, "server"), env=env, stdin=subprocess.DEVNULL, stdout=writing, stderr=writing,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            wait_until(lambda: _accepts(port), "the server listens", 10)
+            for _ in range(3):
+                with ExitStack() as stack:
+                    for conn in [stack.enter_context(Conn(port, chapter)) for _ in range(100)]:
+                        conn.expect_closed()
+            with Conn(port, chapter) as conn:
+                conn.pipeline(*talk(chapter, 100, "log"))
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def _accepts(port: int) -> bool:
+    try:
+        Conn(port, 12).close()
+    except AssertionError:
+        return False
+    return True
+
+
+# ---- the client ----
+
+
+@case(since=12)
+def client_connects_again(chapter: int) -> None:
+    """Where the server has hung up between two commands it says so, and goes on; where the server has gone
+    altogether, it says that and ends with status 1."""
+    with timed(chapter, 60) as server:
+        before = server.fd_count()
+        env = clean_env({"PORT": str(server.port)})
+        with subprocess.Popen(
+            program(chapter, "client"), env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as client:  # fmt: skip
+            assert client.stdin and client.stdout and client.stderr
+            try:
+                for i, (line, reply) in enumerate(
+                    [(b"set k v\n", b"(nil)\n"), (b"get k\n", b"(str) v\n"), (b"\n\ndel k\n", b"(int) 1\n")]
+                ):
+                    client.stdin.write(line)
+                    client.stdin.flush()
+                    assert client.stdout.readline() == reply
+                    if i > 0:
+                        assert client.stderr.readline().strip(), "it must say that it connects again"
+                    wait_until(lambda: server.fd_count() == before, "the client idles and is hung up on")
+                server.stop()
+                client.stdin.write(b"get k\n")
+                client.stdin.flush()
+                assert client.wait(limit(5)) == 1
+                assert client.stdout.read() == b""
+                assert 1 <= len(client.stderr.read().splitlines()) <= 2
+            finally:
+                client.kill()
+
+
+@case(since=12)
+def client_that_is_in_time(chapter: int) -> None:
+    """Many commands on one connection, and nothing is said."""
+    with timed(chapter, 0) as server:
+        result = run_client(chapter, [], server, "set k v\n\nget k\n" * 50)
+        assert (result.stdout, result.stderr, result.status) == ("(nil)\n(str) v\n" * 50, "", 0)

@@ -1,0 +1,82 @@
+"""Chapter 12: timers."""
+from __future__ import annotations
+
+import select
+import threading
+from typing import Iterator, List, Tuple
+
+import pytest
+
+from cases import Case, abuse, cases, clients, framing, idle, processes, readme, replies, strings, zsets
+from cases.idle import now_ms
+from cases.talk import say
+from harness import Conn, Server, limit
+
+Silent = Tuple[Conn, float, List[float]]
+
+
+@pytest.fixture(scope="module")
+def silent() -> Iterator[Silent]:
+    """A connection to a server with the default timeout, when it said something, and when it was closed."""
+    ended: List[float] = []
+
+    def watch() -> None:
+        if select.select([conn.sock], [], [], limit(10))[0]:
+            ended.append(now_ms())
+
+    with Server(12) as server, server.connect() as conn:
+        since = now_ms()
+        say(conn)
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        yield conn, since, ended
+        watcher.join()
+
+
+def test_default_timeout_begins(silent: Silent) -> None:
+    """The last test of this file sees the end of this connection: nobody waits for five seconds."""
+    conn, _, ended = silent
+    conn.expect_silence(0)
+    assert not ended
+
+
+@pytest.mark.parametrize("case", cases(12, framing))
+def test_framing(case: Case) -> None:
+    case(12)
+
+
+@pytest.mark.parametrize("case", cases(12, abuse))
+def test_abuse(case: Case) -> None:
+    case(12)
+
+
+@pytest.mark.parametrize("case", cases(12, readme, processes))
+def test_shared(case: Case) -> None:
+    case(12)
+
+
+@pytest.mark.parametrize("case", cases(12, strings))
+def test_strings(case: Case) -> None:
+    case(12)
+
+
+@pytest.mark.parametrize("case", cases(12, replies, clients))
+def test_replies(case: Case) -> None:
+    case(12)
+
+
+@pytest.mark.parametrize("case", cases(12, zsets))
+def test_zsets(case: Case) -> None:
+    case(12)
+
+
+@pytest.mark.parametrize("case", cases(12, idle))
+def test_idle(case: Case) -> None:
+    case(12)
+
+
+def test_default_timeout(silent: Silent) -> None:
+    """Five seconds."""
+    conn, since, ended = silent
+    conn.expect_closed()
+    assert 4999 <= ended[0] - since <= 5000 + limit(2000), f"closed after {ended[0] - since:.0f} ms"
