@@ -48,7 +48,7 @@ enum op {
     OP_ZADD,   // a random score to a name, in the one set "zs"
     OP_ZQUERY, // ten pairs from a score
     OP_ZOFF,   // ten pairs at a random offset from a score
-    OP_EXPIRE, // a TTL of --ttl milliseconds
+    OP_EXPIRE, // a TTL that ends --ttl milliseconds after the start, for all keys at one instant
     NUM_OPS,
 };
 static const char *const k_ops[NUM_OPS] = {
@@ -90,7 +90,6 @@ static struct {
     uint32_t offset_max;
     long ttl_ms;
     int pid;
-    double gap_ms; // a probe waits this long between two requests
 } opt = {
     .port = 1234,
     .proto = PROTO_TAGGED,
@@ -111,6 +110,7 @@ static struct {
     uint64_t requests, missing;
     uint64_t histogram[k_buckets];
     int64_t max_ns;
+    int64_t start_ns;
 } g_data = {.random = 88172645463325252};
 
 // ---- small things ----
@@ -265,7 +265,8 @@ static uint8_t *put_request(uint8_t *to, enum op op, uint32_t id) {
         args[n] = "10", lens[n++] = 2;
     } else if (op == OP_EXPIRE) {
         args[0] = "pexpire", lens[0] = 7;
-        lens[n] = (size_t)snprintf(ttl, sizeof(ttl), "%ld", opt.ttl_ms);
+        long left_ms = opt.ttl_ms - (long)((now_ns() - g_data.start_ns) / 1000000);
+        lens[n] = (size_t)snprintf(ttl, sizeof(ttl), "%ld", left_ms);
         args[n++] = ttl;
     }
     return put_command(to, args, lens, n);
@@ -559,7 +560,7 @@ __attribute__((noreturn)) static void usage(const char *program) {
     msg("usage: %s [--port N] [--proto world|raw|echo|status|tagged|resp] [--conns N] [--idle N]\n"
         "    [--pipeline N] [--seconds S] [--keys N] [--value-size N] [--mix OP=WEIGHT,...] "
         "[--fill]\n"
-        "    [--offset-max N] [--ttl MS] [--gap MS] [--pid SERVER]\n"
+        "    [--offset-max N] [--ttl MS] [--pid SERVER]\n"
         "ops: ping get set del zadd zquery zoff expire",
         program);
     exit(2);
@@ -598,7 +599,6 @@ static void parse_options(int argc, char **argv) {
         {"offset-max", 1, 0, 'o'},
         {"ttl", 1, 0, 't'},
         {"pid", 1, 0, 'I'},
-        {"gap", 1, 0, 'g'},
         {0},
     };
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -646,9 +646,6 @@ static void parse_options(int argc, char **argv) {
         case 'I':
             opt.pid = atoi(optarg);
             break;
-        case 'g':
-            opt.gap_ms = atof(optarg);
-            break;
         default:
             usage(argv[0]);
         }
@@ -681,9 +678,6 @@ static void run(struct conn *conns) {
                 flush(conn);
             }
             if (events[i].events & ~(uint32_t)EPOLLOUT && receive(conn)) {
-                if (opt.gap_ms > 0) {
-                    usleep((useconds_t)(opt.gap_ms * 1000));
-                }
                 active -= !send_batch(conn);
             }
         }
@@ -709,9 +703,10 @@ int main(int argc, char **argv) {
         init_connection(&conns[i]);
     }
 
-    int64_t cpu = server_cpu_ns(), start = now_ns();
+    int64_t cpu = server_cpu_ns();
+    g_data.start_ns = now_ns();
     run(conns);
-    double seconds = (double)(now_ns() - start) / 1e9;
+    double seconds = (double)(now_ns() - g_data.start_ns) / 1e9;
     double cpu_ns = (double)(server_cpu_ns() - cpu);
     double n = g_data.requests ? (double)g_data.requests : NAN;
     printf("{\"requests\": %llu, \"missing\": %llu, \"seconds\": %.6f, \"rate\": %.1f, "

@@ -1,0 +1,347 @@
+"""The benchmarks: `make bench` (about five minutes), `make bench-full`, `make bench-quick` (20 seconds).
+
+Prints tables; but for quick, writes them to book/bench.md and draws book/figures/bench-*.svg.
+Candidates take turns in rounds, so that a machine that is slower for a while is so for all of them;
+what is quoted is the median of the rounds. Server and client are bound to different processors.
+Speed is never judged here, but every reply is checked, and a wrong one ends the run.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
+
+import draw
+from servers import BUILD, HERE, ROOT, Candidate, Result, Server, chapter, compiled, finish, processors, redis, variant
+
+FIGURES = ROOT / "book" / "figures"
+K_MAX_WORKS = "    k_max_works = 200,"
+LOAD_FACTOR = "    k_max_load_factor = 2,"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured."""
+
+    name: str
+    rounds: int
+    seconds: float  # of one measurement of a rate
+    sizes: Tuple[int, ...]  # of structures
+    list_sizes: Tuple[int, ...]  # of the list and of walking, which are slow
+    keys: int  # in the table while rates are measured
+    stall: int  # keys that expire, members of the set that is deleted
+    insert: int  # keys inserted while another connection looks on
+    after: float  # seconds to look on after an event
+    chapters: Tuple[int, ...]
+
+
+SCALES = {
+    "quick": Scale("quick", 1, 0.05, (1000, 10000), (1000,), 1000, 12000, 20000, 0.1, (4, 6, 8, 9, 14)),
+    "normal": Scale(
+        "normal", 3, 0.3, (1000, 10_000, 100_000, 1_000_000), (1000, 10_000, 100_000),
+        100_000, 300_000, 1_000_000, 1.0, tuple(range(4, 15)),
+    ),
+    "full": Scale(
+        "full", 9, 1.0, (1000, 10_000, 100_000, 1_000_000, 10_000_000), (1000, 10_000, 100_000, 1_000_000),
+        1_000_000, 1_000_000, 5_000_000, 3.0, tuple(range(4, 15)),
+    ),
+}  # fmt: skip
+
+
+class Report:
+    """What is printed and written: paragraphs, tables, pictures."""
+
+    def __init__(self, scale: Scale) -> None:
+        self.scale = scale
+        self.lines: List[str] = []
+        cpu = platform.processor() or platform.machine()
+        for row in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []:
+            if row.startswith("model name"):
+                cpu = row.split(":", 1)[1].strip()
+                break
+        self.machine = (
+            f"{time.strftime('%Y-%m-%d')}, {cpu}, {len(processors()) or '?'} processors, "
+            f"{platform.system()} {platform.release().split('-')[0]}, make bench{'' if scale.name == 'normal' else '-' + scale.name}"
+        )
+
+    def say(self, words: str = "") -> None:
+        print(words, flush=True)
+        self.lines.append(words)
+
+    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self.say("| " + " | ".join(head) + " |")
+        self.say("|" + " --- |" * len(head))
+        for row in rows:
+            self.say("| " + " | ".join(row) + " |")
+        self.say()
+
+    def picture(self, name: str, title: str) -> Path:
+        """Notes a picture in the text; returns where to draw it."""
+        self.lines += [f"![{title}](figures/bench-{name}.svg)", ""]
+        folder = BUILD if self.scale.name == "quick" else FIGURES
+        return folder / f"bench-{name}.svg"
+
+
+def micro(program: Path, name: str, nodes: int) -> Result:
+    """Runs one micro-benchmark; returns its figures."""
+    out = subprocess.run([str(program), name, str(nodes)], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(out)
+
+
+def middle(results: Sequence[Result], field: str) -> float:
+    return median(result[field] for result in results)
+
+
+# ---- requests a second ----
+
+LOADS: Dict[str, Dict[str, object]] = {
+    "1 connection": {"conns": 1},
+    "50 connections": {"conns": 50},
+    "50 connections, pipelines of 16": {"conns": 50, "pipeline": 16},
+    "10 connections, pipelines of 1000": {"conns": 10, "pipeline": 1000},
+    "50 connections beside 1000 idle": {"conns": 50, "idle": 1000},
+}
+
+
+def can_run(candidate: Candidate, load: Dict[str, object]) -> bool:
+    """Chapter 04 serves one client at a time; 05 has room for 1000 clients, and loses what a client
+    does not take at once; the list of 07 is measured by itself."""
+    if candidate.name == "04":
+        return load["conns"] == 1
+    return candidate.name != "05" or ("idle" not in load and "pipeline" not in load)
+
+
+def rates(report: Report) -> None:
+    scale = report.scale
+    others = [c for c in (redis(), Candidate("echo", [str(BUILD / "echo")], "echo")) if c]
+    candidates = [chapter(n) for n in scale.chapters] + others
+    if not redis():
+        report.say("redis-server is not installed: it is left out, and so are the ratios to it.\n")
+    results: Dict[Tuple[str, str, str], List[Result]] = {}
+    for _ in range(scale.rounds):
+        for candidate in candidates:
+            with Server(candidate) as server:
+                plain = candidate.proto in ("world", "raw", "echo")
+                keys = 1000 if candidate.name == "07" else scale.keys
+                if not plain:
+                    server.load(mix="set", fill=True, keys=keys, conns=5, pipeline=100)
+                for load_name, load in LOADS.items():
+                    for op in ("get", "set") if not plain else ("ping",):
+                        if can_run(candidate, load):
+                            size = 32 if plain else 16
+                            figures = server.load(mix=op, keys=keys, seconds=scale.seconds, value_size=size, **load)
+                            results.setdefault((load_name, candidate.name, op), []).append(figures)
+    report.say("## Requests a second\n")
+    report.say(
+        "Thousands a second; for 04 to 06 and the echo server these are messages of 32 bytes, from 07 on "
+        f"`get` and `set` of {scale.keys:,} keys of 16 bytes with values of 16 (07, whose list is slow: 1,000 keys). "
+        "The echo server is the ceiling: it sends back what comes and does nothing else.\n"
+    )
+    for load_name in LOADS:
+        groups: Dict[str, List[Tuple[str, float]]] = {"get (04 to 06, echo: messages)": [], "set": []}
+        rows = []
+        for candidate in candidates:
+            cells = []
+            for op in ("get", "set"):
+                kind = op if (load_name, candidate.name, op) in results else "ping"
+                runs = results.get((load_name, candidate.name, kind))
+                if not runs:
+                    cells += ["", "", ""]
+                    continue
+                rate = middle(runs, "rate")
+                base = results.get((load_name, "redis", op))
+                ratio = f"{rate / middle(base, 'rate'):.2f}" if base else ""
+                cells += [f"{rate / 1e3:.1f}", ratio, f"{middle(runs, 'p99_us'):.0f}"]
+                if kind == op or op == "get":
+                    groups["set" if kind == "set" else "get (04 to 06, echo: messages)"].append((candidate.name, rate))
+            if any(cells):
+                rows.append([candidate.name, *cells])
+        report.say(f"### {load_name}\n")
+        report.table(("server", "get", "to Redis", "p99, us", "set", "to Redis", "p99, us"), rows)
+        slug = "rate-" + load_name.replace(",", "").replace(" ", "-")
+        draw.bars(
+            report.picture(slug, f"Requests a second, {load_name}"),
+            f"Requests a second, {load_name}", "requests a second", report.machine, groups,
+        )  # fmt: skip
+
+
+# ---- structures ----
+
+
+def curve(report: Report, slug: str, title: str, unit: str, names: Dict[str, Tuple[str, Sequence[int]]], field: str) -> None:
+    """Measures micro-benchmarks over sizes: {series: (benchmark, sizes)}; a table and a picture."""
+    scale = report.scale
+    series: Dict[str, List[Tuple[float, float]]] = {}
+    for name, (benchmark, sizes) in names.items():
+        for size in sizes:
+            runs = [micro(BUILD / "micro", benchmark, size) for _ in range(min(scale.rounds, 3))]
+            series.setdefault(name, []).append((size, max(middle(runs, field), 0.001)))
+    report.say(f"### {title}\n")
+    sizes = sorted({int(x) for points in series.values() for x, _ in points})
+    rows = []
+    for name, points in series.items():
+        values = dict(points)
+        rows.append([name, *(f"{values[s]:,.1f}" if s in values else "" for s in sizes)])
+    report.table((unit, *(f"{s:,}" for s in sizes)), rows)
+    draw.lines(report.picture(slug, title), title, "nodes", unit, report.machine, series)
+
+
+def structures(report: Report) -> None:
+    scale = report.scale
+    report.say("## What each structure buys\n")
+    report.say("Nanoseconds an operation, or the worst single one, without a server around it (`tests/bench/micro.c`).\n")
+    curve(report, "lookup", "A key in the list of 07 and in the table of 08", "nanoseconds",
+          {"list": ("list-get", scale.list_sizes), "table": ("table-get", scale.sizes)}, "ns")  # fmt: skip
+    curve(report, "pause", "The worst insertion: a table that grows in steps, and at once", "microseconds",
+          {"in steps": ("table-insert", scale.sizes), "at once": ("table-insert-at-once", scale.sizes)}, "worst_us")  # fmt: skip
+    curve(report, "offset", "Moving up to 100,000 places in a sorted set", "nanoseconds",
+          {"step by step": ("offset-walk", scale.list_sizes), "by counts": ("offset-counts", scale.sizes)}, "ns")  # fmt: skip
+    curve(report, "heap", "TTLs in a heap", "nanoseconds",
+          {"add": ("heap-add", scale.sizes), "change": ("heap-change", scale.sizes), "take the nearest": ("heap-pop", scale.sizes)}, "ns")  # fmt: skip
+    curve(report, "zset", "Adding to a sorted set, and finding a place in it", "nanoseconds",
+          {"add": ("zset-add", scale.sizes), "find": ("zset-seek", scale.sizes)}, "ns")  # fmt: skip
+    nodes = scale.sizes[-1] if scale.sizes[-1] < 2_000_000 else 1_000_000
+    rows = []
+    for factor in (1, 2, 4, 8):
+        line = LOAD_FACTOR.replace("2", str(factor))
+        program = variant(f"micro-{factor}", "common/hashtable.h", LOAD_FACTOR, line, "tests/bench/micro.c")
+        runs = [micro(program, "table-get", nodes) for _ in range(scale.rounds)]
+        buckets = 4
+        while buckets * factor < nodes:
+            buckets *= 2
+        rows.append([str(factor), f"{middle(runs, 'ns'):.0f}", f"{buckets * 8 / nodes:.1f}"])
+    report.say(f"### The load factor, with {nodes:,} keys\n")
+    report.table(("nodes a bucket at which the table grows", "nanoseconds a lookup", "bytes a key for buckets"), rows)
+
+
+# ---- the stall lab ----
+
+
+def watch(server: Server, event: Callable[[], object], after: float) -> Result:
+    """What one client sees that asks back to back, from shortly before an event until `after` it."""
+    probe = server.start_load(mix="get", keys=1000, seconds=3600)
+    time.sleep(min(after, 0.2))
+    event()
+    time.sleep(after)
+    probe.terminate()
+    return finish(probe)
+
+
+def stalls(report: Report) -> None:
+    scale = report.scale
+    unlimited = variant("14-unlimited", "chapters/14/server.c", K_MAX_WORKS, K_MAX_WORKS.replace("200", "1 << 30"), "chapters/14/server.c")
+    candidates: List[Candidate] = [
+        chapter(13), chapter(14), Candidate("14 without the limit a turn", [str(unlimited)], "tagged"),
+    ]  # fmt: skip
+    known = redis()
+    if known:
+        candidates.append(known)
+
+    def nothing(server: Server) -> Result:
+        return watch(server, lambda: time.sleep(scale.after), scale.after)
+
+    def insert(server: Server) -> Result:
+        return watch(server, lambda: server.load(mix="set", fill=True, keys=scale.insert, conns=10, pipeline=16), scale.after)
+
+    def delete(server: Server) -> Result:
+        server.load(mix="zadd", fill=True, keys=scale.stall, pipeline=100)
+        return watch(server, lambda: server.ask("del", "zs"), scale.after)
+
+    def expire(server: Server) -> Result:
+        server.load(mix="set", fill=True, keys=scale.stall, conns=5, pipeline=100)
+        ttl_ms = max(200, scale.stall // 100)
+        start = time.monotonic()
+        server.load(mix="expire", fill=True, keys=scale.stall, pipeline=100, ttl=ttl_ms)
+        left = start + ttl_ms / 1000 - time.monotonic()
+        return watch(server, lambda: time.sleep(max(0, left)), scale.after)
+
+    events = {
+        "nothing": nothing,
+        f"{scale.insert:,} keys are inserted": insert,
+        f"a sorted set of {scale.stall:,} is deleted": delete,
+        f"{scale.stall:,} keys expire at one instant": expire,
+    }
+    results: Dict[Tuple[str, str], List[Result]] = {}
+    for _ in range(min(scale.rounds, 5)):
+        for event_name, event in events.items():
+            for candidate in candidates:
+                with Server(candidate) as server:
+                    results.setdefault((event_name, candidate.name), []).append(event(server))
+    report.say("## The stall lab\n")
+    report.say("What one other client sees that asks back to back while something heavy happens, and for "
+               f"{scale.after:g} seconds after. Microseconds; the median of the rounds' worst, and of their p99.9.\n")  # fmt: skip
+    rows, groups = [], {}
+    for event_name in events:
+        groups[event_name] = [(c.name, middle(results[event_name, c.name], "max_us")) for c in candidates]
+        for c in candidates:
+            runs = results[event_name, c.name]
+            rows.append([event_name, c.name, *(f"{middle(runs, f):,.0f}" for f in ("p50_us", "p99_us", "p999_us", "max_us"))])
+    report.table(("event", "server", "p50", "p99", "p99.9", "worst"), rows)
+    draw.bars(report.picture("stalls", "The worst that another client sees"), "The worst that another client sees",
+              "microseconds", report.machine, groups, log=True)  # fmt: skip
+
+
+# ---- memory ----
+
+
+def memory(report: Report) -> None:
+    scale = report.scale
+    candidates = [chapter(8), chapter(14)] + [c for c in (redis(),) if c]
+    n = scale.keys
+    rows, groups = [], {}
+
+    def grown(candidate: Candidate, fills: Sequence[Dict[str, object]]) -> float:
+        """Bytes that the last of the fills adds, over its number of keys."""
+        with Server(candidate) as server:
+            server.load(mix="get", keys=1, pipeline=100, seconds=0.05)
+            for fill in fills:
+                before = server.rss_bytes()
+                server.load(fill=True, pipeline=100, **fill)
+            return (server.rss_bytes() - before) / float(str(fills[-1]["keys"]))
+
+    sets: Dict[str, Tuple[List[Dict[str, object]], Optional[int]]] = {
+        f"a key, of {n:,}": ([{"mix": "set", "keys": n}], 7),
+        f"a key, of {n + n // 10:,}": ([{"mix": "set", "keys": n + n // 10}], 7),
+        f"a member, of {n:,}": ([{"mix": "zadd", "keys": n}], 11),
+        f"a TTL, of {n:,}": ([{"mix": "set", "keys": n}, {"mix": "expire", "keys": n, "ttl": 3_600_000}], 13),
+    }
+    for name, (fills, since) in sets.items():
+        groups[name] = []
+        for c in candidates:
+            if c.name == "redis" or int(c.name) >= (since or 0):
+                value = grown(c, fills)
+                groups[name].append((c.name, max(value, 0.1)))
+                rows.append([name, c.name, f"{value:.1f}"])
+    report.say("## Memory\n")
+    report.say("Bytes of resident memory. Keys are 16 bytes, values 16, names of members 12.\n")
+    report.table(("what", "server", "bytes"), rows)
+    draw.bars(report.picture("memory", "Bytes of memory"), "Bytes of memory", "bytes", report.machine, groups)
+
+
+def main() -> None:
+    scale = SCALES[sys.argv[1] if len(sys.argv) > 1 else "normal"]
+    report = Report(scale)
+    for name in ("load", "echo", "micro"):
+        compiled(HERE / f"{name}.c", name)
+    report.say("# Benchmarks\n")
+    report.say(f"{report.machine}.")
+    report.say("Written by `make bench`; `make bench-full` takes the time that solid medians need. Compare ratios, not "
+               "absolute numbers: machines differ, and this one may have had other things to do.\n")  # fmt: skip
+    sections = (rates, structures, stalls, memory)
+    for section in sections:
+        section(report)
+    if scale.name != "quick":
+        text = "\n".join(report.lines).rstrip() + "\n"
+        (ROOT / "book" / "bench.md").write_text(text)
+        print("written: book/bench.md, book/figures/bench-*.svg")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Charts as plain SVG, readable on light and on dark ground. Standard library only."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from pathlib import Path
+from typing import Dict, List, Sequence, Tuple
+
+WIDTH, LEFT, RIGHT, TOP = 720, 170, 70, 44
+COLOURS = ("#2f78c4", "#d9822b", "#3a9d5d", "#b0489c", "#8a6d3b", "#607d8b")
+STYLE = """<style>
+text { font: 12px sans-serif; fill: #24292f } .title { font-weight: bold; font-size: 14px }
+.small { font-size: 10px; fill: #57606a } .axis { stroke: #8c959f } .grid { stroke: #d0d7de }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3 } .small { fill: #9aa4ae } .axis { stroke: #6e7681 } .grid { stroke: #30363d } }
+</style>"""
+
+
+def number(value: float) -> str:
+    """As people write it: 1.2M, 35k, 0.8."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g}{unit}"
+    return f"{value:.3g}"
+
+
+def text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>'
+
+
+def save(path: Path, title: str, caption: str, height: float, parts: Sequence[str]) -> None:
+    words = caption.split()
+    lines: List[str] = [""]
+    for word in words:
+        if len(lines[-1]) + len(word) > 115:
+            lines.append("")
+        lines[-1] += word + " "
+    bottom = height + 14 * len(lines) + 8
+    body = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom:.0f}" role="img">',
+        f"<title>{escape(title)}</title>", STYLE, text(12, 22, title, "title"), *parts,
+        *(text(12, height + 14 * (i + 1), words.strip(), "small") for i, words in enumerate(lines)),
+        "</svg>",
+    ]  # fmt: skip
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(body) + "\n")
+
+
+def bars(path: Path, title: str, unit: str, caption: str,
+         groups: Dict[str, List[Tuple[str, float]]], log: bool = False) -> None:  # fmt: skip
+    """Horizontal bars in groups: {group: [(label, value), ...]}. With log, lengths are logarithms."""
+    values = [v for rows in groups.values() for _, v in rows if v > 0]
+    low = min(values) / 2 if log else 0.0
+    high = max(values)
+
+    def length(value: float) -> float:
+        share = math.log(max(value, low) / low) / math.log(high / low) if log else value / high
+        return share * (WIDTH - LEFT - RIGHT)
+
+    labels = list(dict.fromkeys(label for rows in groups.values() for label, _ in rows))
+    parts, y = [], float(TOP)
+    for group, rows in groups.items():
+        y += 8
+        parts.append(text(12, y + 11, group))
+        y += 18
+        for label, value in rows:
+            colour = COLOURS[labels.index(label) % len(COLOURS)] if len(labels) <= 6 else COLOURS[0]
+            parts.append(text(LEFT - 8, y + 11, label, "", "end"))
+            parts.append(
+                f'<rect x="{LEFT}" y="{y + 1:.1f}" width="{length(value):.1f}" height="12" fill="{colour}"/>'
+            )
+            parts.append(text(LEFT + length(value) + 5, y + 11, number(value)))
+            y += 16
+    parts.append(line(LEFT, TOP, LEFT, y + 4, "axis"))
+    parts.append(text(LEFT, y + 18, unit + (" (logarithmic)" if log else ""), "small"))
+    save(path, title, caption, y + 28, parts)
+
+
+def lines(path: Path, title: str, x_unit: str, y_unit: str, caption: str,
+          series: Dict[str, List[Tuple[float, float]]]) -> None:  # fmt: skip
+    """Lines on two logarithmic axes: {name: [(x, y), ...]}."""
+    points = [p for line_points in series.values() for p in line_points]
+    x_low, x_high = min(x for x, _ in points), max(x for x, _ in points)
+    y_low = 10 ** math.floor(math.log10(min(y for _, y in points)))
+    y_high = 10 ** math.ceil(math.log10(max(y for _, y in points) * 1.0001))
+    left, bottom, right = 70, 330, WIDTH - 190
+
+    def at(x: float, y: float) -> Tuple[float, float]:
+        across = math.log(x / x_low) / math.log(x_high / x_low) if x_high > x_low else 0.5
+        up = math.log(y / y_low) / math.log(y_high / y_low)
+        return left + across * (right - left), bottom - up * (bottom - TOP)
+
+    parts = []
+    y = y_low
+    while y <= y_high * 1.001:
+        level = at(x_low, y)[1]
+        parts += [line(left, level, right, level, "grid"), text(left - 6, level + 4, number(y), "", "end")]
+        y *= 10
+    for x in sorted({x for x, _ in points}):
+        parts.append(text(at(x, y_low)[0], bottom + 16, number(x), "", "middle"))
+    parts += [line(left, bottom, right, bottom, "axis"), line(left, TOP, left, bottom, "axis")]
+    parts.append(text((left + right) / 2, bottom + 34, x_unit, "small", "middle"))
+    parts.append(text(12, TOP - 6, y_unit, "small"))
+    for i, (name, line_points) in enumerate(series.items()):
+        colour = COLOURS[i % len(COLOURS)]
+        places = [at(x, y) for x, y in line_points]
+        path_points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        parts.append(f'<polyline points="{path_points}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in places]
+        parts.append(f'<rect x="{right + 14}" y="{TOP + 18 * i}" width="12" height="12" fill="{colour}"/>')
+        parts.append(text(right + 32, TOP + 11 + 18 * i, name))
+    save(path, title, caption, bottom + 44, parts)
