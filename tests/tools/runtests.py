@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 JOBS = int(os.environ.get("JOBS") or max(2, len(os.sched_getaffinity(0))))
 OWN_TARGET = ["broken"]
-FILE_LIMIT = 900  # seconds for one file: tests have limits of their own, this one is for pytest itself
+FILE_LIMIT = 1200  # seconds for one file: tests have limits of their own, this one is for pytest itself
 SLOWER = {"address,undefined": 4, "thread": 8}  # how much longer tests may take under sanitizers
 
 KINDS = ["passed", "xpassed", "failed", "error", "skipped", "xfailed"]
