@@ -2,16 +2,23 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from cases import Case, abuse, cases, clients, framing, processes, readme, replies, strings
 from cases.labs import lab_passes, lab_sees
-from harness import run_program
+from harness import check_session, run_program
 from harness.settings import ROOT
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+# Those with a lab program look inside.
+SESSIONS = [
+    pytest.param(path, id=path.stem, marks=[pytest.mark.inside] if "./avl_show" in path.read_text() else [])
+    for path in sorted((ROOT / "tests" / "sessions").glob("10-*.session"))
+]
 
 
 @pytest.mark.parametrize("case", cases(10, framing))
@@ -24,9 +31,14 @@ def test_abuse(case: Case) -> None:
     case(10)
 
 
-@pytest.mark.parametrize("case", cases(10, readme, processes))
+@pytest.mark.parametrize("case", [c for c in cases(10, readme, processes) if c.id != "sessions"])  # type: ignore[attr-defined]
 def test_shared(case: Case) -> None:
     case(10)
+
+
+@pytest.mark.parametrize("path", SESSIONS)
+def test_session(path: Path) -> None:
+    check_session(str(path))
 
 
 @pytest.mark.parametrize("case", cases(10, strings))
