@@ -1,4 +1,4 @@
-"""Chapter 10: the AVL tree. The pair is that of chapter 09, unchanged.."""
+"""Chapter 10: the AVL tree. The pair is that of chapter 09, unchanged."""
 from __future__ import annotations
 
 import re
