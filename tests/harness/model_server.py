@@ -30,6 +30,8 @@ def serve(sock: socket.socket, chapter: int, model: Model, lock: threading.Lock)
             out = b""
             try:
                 for body in bodies:
+                    if len(body) > wire.max_msg(chapter):
+                        raise wire.WireError("too long")
                     with lock:
                         out += wire.frame(answer(chapter, model, body))
             except wire.WireError:

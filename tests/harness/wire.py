@@ -352,8 +352,8 @@ def show_value(value: object, most: int = 12) -> str:
 
 
 def show_double(value: float) -> str:
-    """As the client prints it: %g with the fewest digits that read back to the same number."""
-    for digits in range(1, 18):
+    """As the client prints it: %g, with more than its 6 digits only where they are needed."""
+    for digits in range(6, 18):
         text = "%.*g" % (digits, value)
         if float(text) == value:
             return text
