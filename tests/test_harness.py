@@ -115,7 +115,7 @@ def test_same(expected: object, got: object, result: bool) -> None:
 
 def test_doubles_are_printed_with_the_fewest_digits() -> None:
     shown = [wire.show_double(x) for x in (1.0, 0.1, 1 / 3, 1e16, 5e-324, float("-inf"), 100000.0)]
-    assert shown == ["1", "0.1", "0.3333333333333333", "1e+16", "5e-324", "-inf", "1e+05"]
+    assert shown == ["1", "0.1", "0.3333333333333333", "1e+16", "5e-324", "-inf", "100000"]
 
 
 def test_what_the_client_prints() -> None:

@@ -4,6 +4,7 @@
 // without arguments it reads commands from standard input.
 
 #include <ctype.h>
+#include <math.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -34,10 +35,11 @@ static void print_bytes(const uint8_t *data, size_t len) {
     printf("\n");
 }
 
-// Prints a double with as few digits as read back to the same number.
+// Prints a double with as few digits as read back to the same number. From 1 to below a million
+// that begins with 6, since fewer would turn 10 into 1e+01.
 static void print_double(double value) {
     char text[32];
-    for (int digits = 6; digits <= 17; digits++) { // fewer than 6 would turn 10 into 1e+01
+    for (int digits = fabs(value) >= 1 && fabs(value) < 1e6 ? 6 : 1; digits <= 17; digits++) {
         snprintf(text, sizeof(text), "%.*g", digits, value);
         if (strtod(text, NULL) == value) {
             break;

@@ -352,8 +352,11 @@ def show_value(value: object, most: int = 12) -> str:
 
 
 def show_double(value: float) -> str:
-    """As the client prints it: %g, with more than its 6 digits only where they are needed."""
-    for digits in range(6, 18):
+    """As the client prints it: %g with the fewest digits that read back to the same number.
+
+    From 1 to below a million it begins with 6 digits: fewer would turn 10 into 1e+01.
+    """
+    for digits in range(6 if 1 <= abs(value) < 1e6 else 1, 18):
         text = "%.*g" % (digits, value)
         if float(text) == value:
             return text
