@@ -10,6 +10,9 @@ import pytest
 from cases import Case, abuse, cases, framing, processes, readme
 from harness import Server, run_client, wait_until, wire
 from harness.fake import FakeServer, read_frame, replies
+from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
+
+assert vector_servers  # a fixture
 
 
 @pytest.mark.parametrize("case", cases(4, framing))
@@ -25,6 +28,11 @@ def test_abuse(case: Case) -> None:
 @pytest.mark.parametrize("case", cases(4, readme, processes))
 def test_shared(case: Case) -> None:
     case(4)
+
+
+@pytest.mark.parametrize("vector", vector_cases(4))
+def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
+    vector_servers.play(vector, 4)
 
 
 # ---- the server ----

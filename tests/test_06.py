@@ -11,6 +11,9 @@ import pytest
 from cases import Case, abuse, cases, framing, processes, readme
 from harness import Server, fail, limit, run_client, seed, wire
 from harness.fake import FakeServer, read_frame
+from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
+
+assert vector_servers  # a fixture
 
 
 @pytest.mark.parametrize("case", cases(6, framing))
@@ -26,6 +29,11 @@ def test_abuse(case: Case) -> None:
 @pytest.mark.parametrize("case", cases(6, readme, processes))
 def test_shared(case: Case) -> None:
     case(6)
+
+
+@pytest.mark.parametrize("vector", vector_cases(6))
+def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
+    vector_servers.play(vector, 6)
 
 
 # ---- the server ----
