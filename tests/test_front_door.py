@@ -419,6 +419,16 @@ def test_sanitizers_are_built_in(small: Path) -> None:
     assert b"__asan" in symbols and b"__ubsan" in symbols
 
 
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is missing: sudo apt-get install valgrind")
+def test_valgrind_finds_a_leak_in_a_lab_program(built: Path) -> None:
+    lab = built / "chapters/03/test_lab.c"
+    lab.write_text("#include <stdlib.h>\nchar *volatile p;\nint main(void) { p = malloc(9); free(p); p = NULL; }\n")
+    assert "valgrind build/test/03/test_lab" in good("valgrind", cwd=built)
+    lab.write_text(lab.read_text().replace("free(p);", ""))
+    done = make("valgrind", cwd=built)
+    assert done.status != 0 and "9 bytes in 1 blocks are definitely lost" in done.err
+
+
 # ---- demo ---------------------------------------------------------------------------------------
 
 
