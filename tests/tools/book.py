@@ -1,0 +1,593 @@
+#!/usr/bin/env python3
+"""The book: its text and the code are one. book/README.md has the grammar of the blocks.
+
+    book.py check [NN|FILE ...]     prints what is wrong; exit status 1 where something is
+    book.py update [NN|FILE ...]    writes listings, diffs, outputs and steps anew from the sources, and
+                                    says which; changes nothing when all is in step
+    book.py play NN|FILE ...        writes what the commands of console blocks print into the blocks
+    book.py stats                   words, blocks by kind and steps, by chapter
+    book.py skeleton NN             prints a walk for the chapter: steps that all compile, in an order that
+                                    works, for the author to reorder, split and explain
+
+BOOK=dir takes the Markdown files of another folder.
+"""
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence, Set, Tuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
+
+import book_blocks  # noqa: E402
+import book_skeleton  # noqa: E402
+import book_steps  # noqa: E402
+import book_units  # noqa: E402
+import plain  # noqa: E402
+import stages  # noqa: E402
+from book_blocks import Block, BookError, Page  # noqa: E402
+from book_steps import Step, StepError  # noqa: E402
+from book_units import UnitError  # noqa: E402
+from harness import build, session  # noqa: E402
+from layout import PAIR, ROOT, Problem, chapter, chapters, quit_with  # noqa: E402
+
+FOREIGN = ("protocol.md",)  # its blocks are played by tests/test_vectors.py
+KINDS = (
+    "c listing, c step, diff, console, text output, c sketch, text sketch, text drawing, sh "
+    "(book/README.md has the grammar)"
+)
+
+
+class Stale(ValueError):
+    """A block that is not what the sources say; `text` is what it should be, if that is known."""
+
+    def __init__(self, why: str, text: Optional[str] = None):
+        super().__init__(why)
+        self.text = text
+
+
+def folder() -> Path:
+    return Path(os.environ.get("BOOK") or ROOT / "book").resolve()
+
+
+def own(page: Page, given: str = "") -> str:
+    """The chapter that a block speaks of: the one it names, or that of the page."""
+    name = given or page.chapter
+    if name not in chapters():
+        raise BookError(f"chapter {name or '(none)'} has no programs: name one in the info string")
+    return name
+
+
+def source_path(page: Page, file: str) -> Path:
+    path = ROOT / file
+    if "/" not in file and page.chapter in chapters():
+        path = ROOT / "chapters" / page.chapter / file
+    if not path.is_file():
+        raise BookError(f"there is no file {file}")
+    return path
+
+
+# ---- listings ----
+
+
+def listing(page: Page, block: Block) -> str:
+    """The whole text that a listing names. Its block may leave lines out."""
+    words = block.words[2:]
+    if not words:
+        raise BookError("a listing names a file: c listing FILE NAME[,NAME..] [bare]")
+    path, rest = source_path(page, words[0]), words[1:]
+    text = path.read_text(encoding="utf-8")
+    if rest[:1] == ["lines"]:
+        if len(rest) != 4 or rest[2] != "..":
+            raise BookError('a range is written: c listing FILE lines "first line" .. "last line"')
+        return line_range(text, rest[1], rest[3], words[0])
+    bare = "bare" in rest
+    names = [n for word in rest if word != "bare" for n in word.split(",") if n]
+    if not names:
+        return text
+    found = book_units.units(text, words[0])
+    chosen = [found[book_units.find(found, name, words[0])] for name in names]
+    texts = [strip_comment(u) if bare else u.text for u in chosen]
+    return "\n".join(texts)
+
+
+def strip_comment(unit: book_units.Unit) -> str:
+    lines = unit.text.splitlines(True)
+    return "".join(lines[lines.index(unit.signature + "\n") :]) if unit.kind != "comment" else unit.text
+
+
+def line_range(text: str, first: str, last: str, file: str) -> str:
+    lines = text.splitlines(True)
+    begins = [i for i, line in enumerate(lines) if line.strip().startswith(first)]
+    if len(begins) != 1:
+        raise BookError(f'{len(begins) or "no"} lines of {file} begin with "{first}"; one must')
+    end = next((i for i in range(begins[0], len(lines)) if lines[i].strip().startswith(last)), None)
+    if end is None:
+        raise BookError(f'no line of {file} behind "{first}" begins with "{last}"')
+    return "".join(lines[begins[0] : end + 1])
+
+
+def check_listing(page: Page, block: Block) -> None:
+    want = listing(page, block)
+    if book_steps.match_elided(block.code, want) is None:
+        text = want
+        if book_steps.elided(block.code):
+            text = refit(block.code, want)
+        why = "differs from the source (+):\n" + book_steps.show_diff(block.code, text or want)
+        raise Stale(why, text)
+
+
+def refit(code: str, want: str) -> Optional[str]:
+    """A listing with elisions, after the source has changed; None where its pieces have lost their place."""
+    shown, lines = code.splitlines(), want.splitlines()
+    matcher = difflib.SequenceMatcher(None, shown, lines, False)
+    place: Dict[int, int] = {}
+    for a, b, size in matcher.get_matching_blocks():
+        place.update({a + k: b + k for k in range(size)})
+    out: List[str] = []
+    piece: List[int] = []
+    for number in range(len(shown) + 1):
+        if number < len(shown) and not book_steps.ELISION.match(shown[number]):
+            piece.append(number)
+            continue
+        if piece:
+            spots = [place[i] for i in (piece[0], piece[-1]) if i in place]
+            if len(spots) != 2:
+                return None
+            out += lines[spots[0] : spots[1] + 1]
+        piece = []
+        if number < len(shown):
+            out.append(shown[number])
+    text = "".join(line + "\n" for line in out)
+    return text if book_steps.match_elided(text, want) is not None else None
+
+
+# ---- diffs ----
+
+
+def diff(block: Block) -> str:
+    words = block.words[1:]
+    if len(words) not in (3, 4) or not all(w in chapters() for w in words[:2]):
+        raise BookError("a diff is written: diff 06 07 FILE [NAME]")
+    sides = []
+    for name in words[:2]:
+        path = ROOT / "chapters" / name / words[2]
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+        if len(words) == 4:
+            found = book_units.units(text, words[2])
+            try:
+                text = found[book_units.find(found, words[3], words[2])].text
+            except UnitError:
+                text = ""
+        sides.append(text.splitlines())
+    if sides[0] == sides[1]:
+        raise BookError(f"{' '.join(words[2:])} is the same in {words[0]} and {words[1]}, or in neither")
+    lines = list(difflib.unified_diff(*sides, lineterm=""))[2:]
+    out: List[str] = []
+    for number, line in enumerate(lines):
+        if line.startswith("@@"):
+            out += ["@@"] if number else []
+        else:
+            out.append(line)
+    return "".join(line.rstrip() + "\n" for line in out)
+
+
+def check_diff(page: Page, block: Block) -> None:
+    want = diff(block)
+    if block.code != want:
+        raise Stale("differs from what the sources say (+):\n" + book_steps.show_diff(block.code, want), want)
+
+
+# ---- outputs ----
+
+
+NORMAL = (
+    (re.compile(r"0x[0-9a-fA-F]{5,}"), "0xADDRESS"),
+    (re.compile(r"==\d+=="), "==PID=="),
+    (re.compile(r"\bpid[ =]\d+", re.I), "pid N"),
+    (re.compile(r"\b\d+(?:\.\d+)?(?= ?(?:ns|us|µs|ms|s|seconds|sec)\b)"), "N"),
+    (re.compile(r"\b\d\d:\d\d:\d\d\b"), "HH:MM:SS"),
+)
+
+
+def normal(text: str, loose: bool) -> List[str]:
+    for pattern, word in NORMAL:
+        text = pattern.sub(word, text)
+    if loose:
+        text = re.sub(r"[ \t]*\d[\d.,]*", " N", text)
+    return [line.rstrip() for line in text.rstrip().splitlines()]
+
+
+def output(page: Page, block: Block, programs: Dict[str, str]) -> str:
+    """Runs the command of an output block where the chapter's programs are."""
+    options = dict(w.split("=", 1) for w in block.words[3:] if re.match(r"(in|exit)=", w))
+    where, status = options.get("in", ""), int(options.get("exit", "0"))
+    flags = [w for w in block.words[3:] if not re.match(r"(in|exit)=", w)]
+    if len(block.words) < 3 or set(flags) - {"loose"}:
+        raise BookError('an output is written: text output "command" [in=NN|in=root] [exit=N] [loose]')
+    command = block.words[2]
+    with tempfile.TemporaryDirectory(prefix="book-") as temp:
+        cwd = ROOT if where == "root" else Path(temp)
+        if where != "root":
+            furnish(cwd, command, page, where, programs)
+        try:
+            done = subprocess.run(
+                ["sh", "-c", command], cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, timeout=60, env={**os.environ, "LC_ALL": "C.UTF-8", "NO_COLOR": "1"},
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise BookError(f"`{command}` has not ended after 60 s") from None
+    text = done.stdout.decode(errors="backslashreplace")
+    if done.returncode != status:
+        raise BookError(f"`{command}` ended with status {done.returncode}, not {status}:\n{text}")
+    return text
+
+
+def furnish(cwd: Path, command: str, page: Page, where: str, programs: Dict[str, str]) -> None:
+    """Puts what a command runs into its folder: programs of the text, then those of the chapter."""
+    for name in sorted(set(re.findall(r"\./(\w+)", command))):
+        if f"{name}.c" in programs:
+            (cwd / f"{name}.c").write_text(programs[f"{name}.c"])
+            line = ["cc", "-O2", "-g", "-Wall", "-Wextra", f"-I{ROOT / 'common'}", f"{name}.c", "-o", name, "-lm"]
+            done = subprocess.run(line, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            if done.returncode:
+                raise BookError(f"{name}.c does not compile:\n{done.stdout}")
+            continue
+        number = own(page, where)
+        if (ROOT / "chapters" / number / f"{name}.c").exists():
+            (cwd / name).symlink_to(build.program(int(number), name)[-1])
+
+
+def check_output(page: Page, block: Block, programs: Dict[str, str]) -> None:
+    got = output(page, block, programs)
+    loose = "loose" in block.words
+    if not fits(normal(block.code, loose), normal(got, loose)):
+        why = "the command prints something else (+):\n" + book_steps.show_diff(block.code, got)
+        raise Stale(why, None if "..." in block.code.splitlines() else got.rstrip("\n") + "\n")
+
+
+def fits(shown: List[str], lines: List[str]) -> bool:
+    """Lines that are `...` stand for any others."""
+    if "..." not in shown:
+        return shown == lines
+    pattern = "".join("(?:.*\n)*?" if s == "..." else re.escape(s) + "\n" for s in shown)
+    return re.fullmatch(pattern, "".join(line + "\n" for line in lines)) is not None
+
+
+# ---- sketches and commands ----
+
+
+def program_of(block: Block) -> str:
+    return next((w[8:] for w in block.words if w.startswith("program=")), "")
+
+
+def sketch_problem(block: Block) -> str:
+    flags = [w for w in block.words[2:] if not w.startswith("program=")]
+    if set(flags) - {"compiles"}:
+        return f"a sketch is `{block.lang} sketch`, `c sketch compiles` or `c sketch program=NAME.c`, not: {block.info}"
+    if block.kind == "sketch" and block.lang == "c" and ("compiles" in flags or program_of(block)):
+        common = tuple((f"common/{p.name}", p.read_text(encoding="utf-8")) for p in sorted((ROOT / "common").glob("*.h")))
+        job = book_steps.Compilation("sketch.c", (("sketch.c", block.code), *common))
+        text = book_steps.compile_one(job)
+        return f"the sketch does not compile:\n{book_steps.complaint(text)}" if text else ""
+    if block.lang == "python":
+        try:
+            compile(block.code, block.where, "exec")
+        except SyntaxError as problem:
+            return f"the sketch does not compile: {problem}"
+    return ""
+
+
+def sh_problems(page: Page, block: Block) -> List[str]:
+    """Compile lines that are not those of a chapter's README."""
+    known: Set[str] = set()
+    for name in chapters():
+        if page.chapter in ("", name) or page.chapter not in chapters():
+            known |= {place(v) for v in plain.compile_lines(stages.readme(ROOT, name)).values()}
+    found = []
+    for line in block.code.splitlines():
+        line = re.sub(r"^\$ ", "", line.strip())
+        chapter_programs = re.search(r"\s(server|client|test_\w+|avl_show)\.c -o ", line)
+        if re.match(r"cc\s", line) and chapter_programs and place(line) not in known:
+            found.append(f"no README has this compile line: {line}")
+    return found
+
+
+def place(line: str) -> str:
+    """A compile line, wherever common/ is, without a comment behind it."""
+    line = re.sub(r"\s+#.*$", "", line)
+    return re.sub(r"-I\S*common\b", "-Icommon", " ".join(line.split()))
+
+
+# ---- sessions ----
+
+
+def sessions(page: Page) -> List[Tuple[session.Session, List[Block]]]:
+    """The console blocks of a page: those of one chapter are one session, until one says `fresh`."""
+    found: List[Tuple[session.Session, List[Block]]] = []
+    current: Dict[str, int] = {}
+    for block in page.blocks:
+        if block.kind != "console":
+            continue
+        options = [w for w in block.words[1:] if w != "fresh"]
+        if len(options) > 1:
+            raise BookError(f"{block.where}: a session is written: console [NN] [fresh]")
+        try:
+            name = own(page, options[0] if options else "")
+            steps = session.parse(block.code, block.line + 1)
+        except (BookError, session.SessionError) as problem:
+            raise BookError(f"{block.where}: {problem}") from None
+        if name not in current or "fresh" in block.words:
+            current[name] = len(found)
+            found.append((session.Session(str(page.path), int(name), []), []))
+        found[current[name]][0].steps.extend(steps)
+        found[current[name]][1].append(block)
+    return found
+
+
+def play(page: Page) -> List[str]:
+    """Plays all sessions of a page."""
+    found = []
+    for each, _ in sessions(page):
+        found += session.play(each)
+    return found
+
+
+def fill(page: Page) -> Dict[int, str]:
+    """The code of the console blocks with the output that their commands give now."""
+    new: Dict[int, str] = {}
+    for each, blocks in sessions(page):
+        outputs: List[List[str]] = []
+
+        def hear(kind: str, text: str) -> None:
+            if kind == "command":
+                outputs.append([])
+            elif kind == "output" and outputs:
+                outputs[-1].append(text)
+
+        session.play(each, hear)
+        typed = [s for s in each.steps if s.kind in ("run", "start", "interrupt")]
+        if len(typed) != len(outputs):
+            raise BookError(f"{page.path.name}: the session broke off; `check` says where")
+        said = {s.line: out for s, out in zip(typed, outputs) if s.kind == "run"}
+        for block in blocks:
+            code = filled(block, said)
+            if code != block.code:
+                new[block.line] = code
+    return new
+
+
+def filled(block: Block, said: Dict[int, List[str]]) -> str:
+    out: List[str] = []
+    lines = block.code.splitlines()
+    steps = session.parse(block.code, block.line + 1)
+    runs = {s.line: s for s in steps if s.kind == "run"}
+    at = 0
+    while at < len(lines):
+        step = runs.get(block.line + 1 + at)
+        out.append(lines[at])
+        at += 1
+        if not step:
+            continue
+        typed = step.command.count("\n")
+        out += lines[at : at + typed]
+        at += typed
+        begin = at
+        while at < len(lines) and not re.match(r"(\$ |server(\$ |\^C|\|)|# |#$)", lines[at]):
+            at += 1
+        blanks = 0
+        while at > begin and not lines[at - 1].strip():
+            at, blanks = at - 1, blanks + 1
+        out += said.get(step.line, lines[begin:at])
+    return "".join(line + "\n" for line in out)
+
+
+# ---- a page ----
+
+
+def steps_of(page: Page) -> List[Step]:
+    return [book_steps.parse(block) for block in page.blocks if block.kind == "step"]
+
+
+def walk_problems(page: Page) -> List[str]:
+    """The steps of a page, and what its chapter's README declares but the page does not show."""
+    name = page.path.name
+    try:
+        steps = steps_of(page)
+    except StepError as problem:
+        return [str(problem)]
+    if page.chapter not in chapters():
+        return [f"{steps[0].where}: chapter {page.chapter or 'none'} has no programs, so no steps"] if steps else []
+    walked = book_steps.walk(steps, book_steps.start(page.chapter), book_steps.stage(page.chapter))
+    found = walked.problems
+    if steps or page.chapter:
+        shown = walked.shown | listed(page)
+        for row in stages.rows(stages.readme(ROOT, page.chapter), f"chapters/{page.chapter}/README.md"):
+            for each in row.names:
+                if row.change in ("new", "changed") and row.kind in stages.DECLARED and (row.file, each) not in shown:
+                    found.append(f"{name}: {row.kind} `{each}` of {row.file} is {row.change}, but no step or listing shows it")
+    return found
+
+
+def listed(page: Page) -> Set[Tuple[str, str]]:
+    """(file, name) of what the listings of a page show of its own chapter."""
+    found: Set[Tuple[str, str]] = set()
+    for block in page.blocks:
+        words = block.words[2:]
+        if block.kind == "listing" and len(words) > 1 and words[1] != "lines":
+            file = words[0].replace(f"chapters/{page.chapter}/", "")
+            found |= {(file, n.rpartition(":")[2]) for w in words[1:] for n in w.split(",")}
+    return found
+
+
+def block_problems(page: Page, stale: Optional[Dict[int, str]] = None) -> List[str]:
+    """Blocks that are of no kind or differ; what `update` can mend goes to `stale`."""
+    found: List[str] = []
+    programs = {program_of(b): b.code for b in page.blocks if b.kind == "sketch" and program_of(b)}
+    for block in page.blocks:
+        try:
+            if block.kind == "listing":
+                check_listing(page, block)
+            elif block.kind == "diff":
+                check_diff(page, block)
+            elif block.kind == "output":
+                check_output(page, block, programs)
+            elif block.kind == "sketch":
+                problem = sketch_problem(block)
+                found += [f"{block.where}: {problem}"] if problem else []
+            elif block.kind == "sh":
+                found += [f"{block.where}: {p}" for p in sh_problems(page, block)]
+            elif block.kind == "" or block.kind == "hex":
+                found.append(f"{block.where}: a block must be one of {KINDS}, this is `{block.info}`")
+        except Stale as problem:
+            found.append(f"{block.where}: {block.info}: {problem}")
+            if stale is not None and problem.text is not None:
+                stale[block.line] = problem.text
+                found.pop()
+        except (BookError, UnitError, AssertionError) as problem:
+            found.append(f"{block.where}: {problem}")
+    return found
+
+
+def problems(page: Page, sessions_too: bool = True) -> List[str]:
+    found = book_blocks.prose_problems(page)
+    if page.path.name in FOREIGN:
+        return found
+    found += block_problems(page)
+    found += walk_problems(page)
+    try:
+        if sessions_too:
+            found += play(page)
+        else:
+            sessions(page)
+    except BookError as problem:
+        found.append(str(problem))
+    return found
+
+
+# ---- update ----
+
+
+def step_updates(page: Page) -> Tuple[Dict[int, str], List[str]]:
+    """Steps whose code is no longer that of the sources, written anew."""
+    new: Dict[int, str] = {}
+    found: List[str] = []
+    if page.chapter not in chapters():
+        return new, found
+    final = book_steps.stage(page.chapter)
+    for step in steps_of(page):
+        if step.provisional or step.verb in ("remove", "move") or step.file not in final:
+            continue
+        if book_steps.elided(step.block.code):
+            continue
+        target, code = final[step.file], step.block.code
+        try:
+            if code.strip():
+                names = [book_units.index_of(target, u) for u in book_units.units(code, step.where)]
+            else:
+                names = [book_units.find(target, n, step.file) for n in step.names]
+            if step.verb == "new" and not code.strip():
+                names = list(range(len(target)))
+        except UnitError as problem:
+            found.append(str(problem))
+            continue
+        if None in names or not names:
+            found.append(f"{step.where}: holds what the finished {step.file} has not: update cannot mend that")
+            continue
+        text = book_units.join([target[i] for i in names])
+        if text != code:
+            new[step.block.line] = text
+    return new, found
+
+
+def update(page: Page) -> Tuple[List[str], List[str]]:
+    """Writes a page anew; returns what was changed and what could not be."""
+    if page.path.name in FOREIGN:
+        return [], []
+    try:
+        new, problems = step_updates(page)
+    except StepError as problem:
+        new, problems = {}, [str(problem)]
+    problems += block_problems(page, new)
+    if new:
+        book_blocks.rewrite(page, new)
+    changed = [f"{b.where}: {b.info}" for b in page.blocks if b.line in new]
+    return changed, problems
+
+
+# ---- statistics ----
+
+
+def stats(pages: Sequence[Page]) -> str:
+    kinds = ["listing", "step", "diff", "console", "output", "sketch", "drawing", "sh"]
+    rows = [["file", "words", *kinds]]
+    for page in pages:
+        counts = [sum(1 for b in page.blocks if b.kind == kind) for kind in kinds]
+        rows.append([page.path.name, str(book_blocks.words(page)), *map(str, counts)])
+    rows.append(["all", *[str(sum(int(row[i]) for row in rows[1:])) for i in range(1, len(rows[0]))]])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))).rstrip()
+        for row in rows
+    )
+
+
+# ---- the command line ----
+
+
+def chosen(names: Sequence[str]) -> List[Page]:
+    paths = sorted(folder().glob("*.md"))
+    if not names:
+        return [book_blocks.read(p) for p in paths]
+    found = []
+    for name in names:
+        hits = [p for p in paths if p.name == Path(name).name or name.isdigit() and p.name.startswith(name.zfill(2) + "-")]
+        if not hits:
+            raise Problem(f"{folder()} has no page {name}")
+        found += [book_blocks.read(p) for p in hits]
+    return found
+
+
+def main(argv: List[str]) -> int:
+    try:
+        verb, names = (argv[0], argv[1:]) if argv else ("", [])
+        if verb == "check":
+            found = [p for page in chosen(names) for p in problems(page)]
+            print("\n\n".join(found) or "The text and the code agree.")
+            return 1 if found else 0
+        if verb == "update":
+            changed, found = [], []
+            for page in chosen(names):
+                done, left = update(page)
+                changed += done
+                found += left
+            print("\n".join([f"changed {c}" for c in changed]) or "Nothing to change.")
+            print("".join(f"\n{p}\n" for p in found), end="")
+            return 1 if found else 0
+        if verb == "play" and names:
+            for page in chosen(names):
+                new = fill(page)
+                if new:
+                    book_blocks.rewrite(page, new)
+                print(f"{page.path.name}: {len(new)} blocks changed")
+            return 0
+        if verb == "stats" and not names:
+            print(stats(chosen([])))
+            return 0
+        if verb == "skeleton" and len(names) == 1:
+            print(book_skeleton.markdown(chapter(names[0])))
+            return 0
+        quit_with((__doc__ or "").split("\n", 2)[2])
+    except (Problem, BookError, StepError, UnitError) as problem:
+        quit_with(str(problem))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

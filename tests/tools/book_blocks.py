@@ -1,0 +1,173 @@
+"""The Markdown of the book: fenced blocks, prose, links, headings."""
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Dict, List, Tuple
+
+FENCE = re.compile(r"^( *)(`{3,}|~{3,})(.*)$")
+
+
+class BookError(ValueError):
+    """A text that is not written as the book is."""
+
+
+@dataclass
+class Block:
+    """One fenced block; its code is in the lines line + 1 to line + count of the file (from 1)."""
+
+    path: Path
+    line: int
+    indent: int
+    info: str
+    code: str  # without the indent of the fence; ends with a newline unless empty
+    count: int
+    words: List[str] = field(default_factory=list)
+
+    @property
+    def where(self) -> str:
+        return f"{self.path.name}:{self.line}"
+
+    @property
+    def lang(self) -> str:
+        return self.words[0] if self.words else ""
+
+    @property
+    def kind(self) -> str:
+        """listing, step, diff, output, sketch, drawing, console, sh, hex; "" where it is none of these."""
+        if self.lang in ("console", "diff", "sh", "hex"):
+            return self.lang
+        known = ("listing", "step", "output", "sketch", "drawing")
+        return self.words[1] if len(self.words) > 1 and self.words[1] in known else ""
+
+
+@dataclass
+class Page:
+    path: Path
+    lines: List[str]
+    blocks: List[Block]
+    prose: List[Tuple[int, str]]  # line number, line: all that is in no block
+
+    @property
+    def chapter(self) -> str:
+        """"07" for 07-basic-server.md, "" where the name begins with no number."""
+        found = re.match(r"(\d\d)-", self.path.name)
+        return found.group(1) if found else ""
+
+
+def read(path: Path) -> Page:
+    lines = path.read_text(encoding="utf-8").split("\n")
+    page = Page(path, lines, [], [])
+    at = 0
+    while at < len(lines):
+        opening = FENCE.match(lines[at])
+        if not opening or (opening.group(2)[0] == "`" and "`" in opening.group(3)):
+            page.prose.append((at + 1, lines[at]))
+            at += 1
+            continue
+        indent, fence, info = len(opening.group(1)), opening.group(2), opening.group(3).strip()
+        closing = re.compile(r"^ *" + re.escape(fence[0]) + "{%d,}\\s*$" % len(fence))
+        end = at + 1
+        while end < len(lines) and not closing.match(lines[end]):
+            end += 1
+        if end == len(lines):
+            raise BookError(f"{path.name}:{at + 1}: this block is never closed")
+        code = [line[indent:] if not line[:indent].strip() else line for line in lines[at + 1 : end]]
+        try:
+            words = shlex.split(info)
+        except ValueError as problem:
+            raise BookError(f"{path.name}:{at + 1}: the info string: {problem}") from None
+        text = "".join(line + "\n" for line in code)
+        page.blocks.append(Block(path, at + 1, indent, info, text, len(code), words))
+        at = end + 1
+    return page
+
+
+def pages(folder: Path) -> List[Page]:
+    return [read(path) for path in sorted(folder.glob("*.md"))]
+
+
+def rewrite(page: Page, new: Dict[int, str]) -> None:
+    """Writes the file with other code in some blocks: line of the block -> its code."""
+    lines = list(page.lines)
+    for block in sorted(page.blocks, key=lambda b: -b.line):
+        if block.line in new:
+            pad = " " * block.indent
+            code = [pad + line if line else "" for line in new[block.line].splitlines()]
+            lines[block.line : block.line + block.count] = code
+    page.path.write_text("\n".join(lines), encoding="utf-8")
+
+
+# ---- prose ----
+
+
+def bare(line: str) -> str:
+    """A line of prose without its `code`."""
+    return re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", line)
+
+
+def anchors(page: Page) -> List[str]:
+    """What links may name after #, as code hosts make it from the headings."""
+    found: List[str] = []
+    for _, line in page.prose:
+        heading = re.match(r"#{1,6}\s+(.*?)\s*#*$", line)
+        if heading:
+            text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading.group(1)).lower()
+            text = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+            times = sum(1 for a in found if re.fullmatch(re.escape(text) + r"(-\d+)?", a))
+            found.append(f"{text}-{times}" if text in found else text)
+    return found
+
+
+def words(page: Page) -> int:
+    """Words of the text: no code blocks, no links' targets, no rules of tables."""
+    text = "\n".join(line for _, line in page.prose)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
+    return len(re.findall(r"[^\s|]*\w[^\s|]*", text))
+
+
+LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(\s*<?([^)\s>]*)>?(?:\s+\"[^\"]*\")?\s*\)")
+HTML = re.compile(r"<(?!https?://)(?!/?(?:details|summary)>)[a-zA-Z/!][^<>]*>")
+
+
+def prose_problems(page: Page) -> List[str]:
+    """Raw HTML, and links, anchors and pictures that are not there."""
+    found: List[str] = []
+    name = page.path.name
+    prose = [(number, bare(line)) for number, line in page.prose]
+    for number, line in prose:
+        for hit in HTML.findall(line):
+            found.append(f"{name}:{number}: raw HTML: {hit} (only <details> and <summary> are allowed)")
+    text = "\n".join(line for _, line in prose)
+    numbers = [number for number, line in prose]
+    for hit in LINK.finditer(text):
+        picture, label, target = hit.groups()
+        number = numbers[text.count("\n", 0, hit.start())]
+        found += [f"{name}:{number}: {p}" for p in _link_problems(page, bool(picture), label, target)]
+    defined = {m.group(1).lower() for m in re.finditer(r"^\[([^\]]+)\]:\s*\S+", text, re.M)}
+    for hit in re.finditer(r"^\[([^\]]+)\]:\s*(\S+)", text, re.M):
+        number = numbers[text.count("\n", 0, hit.start())]
+        found += [f"{name}:{number}: {p}" for p in _link_problems(page, False, hit.group(1), hit.group(2))]
+    for hit in re.finditer(r"\[([^\[\]]+)\]\[([^\[\]]*)\]", text):
+        if (hit.group(2) or hit.group(1)).lower() not in defined:
+            number = numbers[text.count("\n", 0, hit.start())]
+            found.append(f"{name}:{number}: nothing defines the link [{hit.group(2) or hit.group(1)}]")
+    return found
+
+
+def _link_problems(page: Page, picture: bool, label: str, target: str) -> List[str]:
+    if re.match(r"[a-z]+:", target):
+        return []
+    file, _, anchor = target.partition("#")
+    path = (page.path.parent / file).resolve() if file else page.path
+    if picture and not label.strip():
+        return [f"the picture {target} has no alternative text"]
+    if target.startswith("/") or not path.exists():
+        return [f"there is no {'picture' if picture else 'file'} {target}"]
+    if picture and path.suffix != ".svg":
+        return [f"pictures are SVG, {target} is not"]
+    if anchor and path.suffix == ".md" and anchor not in anchors(page if not file else read(path)):
+        return [f"{file or page.path.name} has no heading #{anchor}"]
+    return []

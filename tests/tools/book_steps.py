@@ -1,0 +1,433 @@
+"""The steps of a chapter: applied in order to the stage before, compiled, compared with the stage."""
+from __future__ import annotations
+
+import concurrent.futures
+import difflib
+import functools
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+import book_units
+import headers
+from book_blocks import Block
+from book_units import Unit, UnitError
+from layout import ROOT, before, sources
+
+FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-fsyntax-only"]
+ELISION = re.compile(r"^\s*(//|#) \.\.\.$")
+Files = Dict[str, List[Unit]]  # "server.c", "common/buf.h" -> units
+
+
+@dataclass
+class Step:
+    """One step block, read."""
+
+    block: Block
+    file: str
+    verb: str  # new, add, replace, remove, move
+    names: List[str] = field(default_factory=list)
+    after: str = ""
+    provisional: bool = False
+    with_next: bool = False
+
+    @property
+    def where(self) -> str:
+        return self.block.where
+
+
+class StepError(ValueError):
+    """A step that cannot be understood or applied."""
+
+
+USAGE = {
+    "new": "c step FILE new",
+    "add": "c step FILE add [NAME,..] after=NAME",
+    "replace": "c step FILE replace NAME[,NAME..]",
+    "remove": "text step FILE remove NAME[,NAME..]",
+    "move": "text step FILE move NAME[,NAME..] after=NAME",
+}
+
+
+def parse(block: Block) -> Step:
+    words = block.words[2:]
+    if len(words) < 2 or words[1] not in USAGE:
+        raise StepError(f"{block.where}: a step is one of: " + "; ".join(USAGE.values()))
+    step = Step(block, words[0], words[1])
+    for word in words[2:]:
+        if word in ("provisional", "with-next"):
+            setattr(step, word.replace("-", "_"), True)
+        elif word.startswith("after="):
+            step.after = word[6:]
+        elif not step.names and "=" not in word:
+            step.names = [name for name in word.split(",") if name]
+        else:
+            raise StepError(f"{block.where}: {word} says nothing here: {USAGE[step.verb]}")
+    needs_after = step.verb in ("add", "move")
+    if needs_after != bool(step.after) or (step.verb in ("remove", "move") and not step.names):
+        raise StepError(f"{block.where}: write it as {USAGE[step.verb]}")
+    if (block.lang == "text") != (step.verb in ("remove", "move")):
+        raise StepError(f"{block.where}: write it as {USAGE[step.verb]}")
+    return step
+
+
+# ---- stages ----
+
+
+def read_files(paths: Dict[str, Path]) -> Files:
+    return {name: book_units.units(path.read_text(encoding="utf-8"), name) for name, path in paths.items()}
+
+
+def stage(name: Optional[str], root: Path = ROOT, labs: bool = True) -> Files:
+    """The files of a chapter, with all headers there are by then; none for None."""
+    if name is None:
+        return {}
+    paths = {p.name: p for p in sources(name, root) if labs or p.name in ("server.c", "client.c")}
+    for header, path in headers.headers(root).items():
+        if headers.built_in(path)[0] <= name:
+            paths[f"common/{header}"] = path
+    return read_files(paths)
+
+
+def start(name: str, root: Path = ROOT) -> Files:
+    """What the reader has when a chapter begins: the pair of the chapter before and its headers."""
+    return stage(before(name, root), root, labs=False)
+
+
+# ---- one step ----
+
+
+def elided(code: str) -> bool:
+    return any(ELISION.match(line) for line in code.splitlines())
+
+
+def match_elided(code: str, text: str) -> Optional[List[Tuple[int, int]]]:
+    """The ranges of lines of `text` that the elisions in `code` stand for; None where it does not fit."""
+    shown, lines = code.splitlines(), text.splitlines()
+    pieces: List[List[str]] = [[]]
+    for line in shown:
+        if ELISION.match(line):
+            pieces.append([])
+        else:
+            pieces[-1].append(line)
+    if len(pieces) == 1:
+        return [] if shown == lines else None
+    at, gaps = 0, []
+    for number, piece in enumerate(pieces):
+        if number == 0:
+            begin = 0
+        elif number == len(pieces) - 1:
+            begin = len(lines) - len(piece)
+        else:
+            begin = next((i for i in range(at + 1, len(lines) + 1) if lines[i : i + len(piece)] == piece), -1)
+        if begin < at + (number > 0) or lines[begin : begin + len(piece)] != piece:
+            return None
+        if number:
+            gaps.append((at, begin))
+        at = begin + len(piece)
+    return gaps
+
+
+def unfold(step: Step, now: Sequence[Unit], final: Sequence[Unit]) -> str:
+    """The whole code of a `replace` with `// ...`: these stand for lines that stay as they are."""
+    if len(step.names) != 1 or step.verb != "replace" or step.provisional:
+        raise StepError(f"{step.where}: `// ...` needs a step that replaces one item, and is not provisional")
+    old = now[book_units.find(now, step.names[0], step.file)]
+    new = final[book_units.find(final, step.names[0], f"the finished {step.file}")]
+    gaps = match_elided(step.block.code, new.text)
+    if gaps is None:
+        raise StepError(f"{step.where}: {step.names[0]} differs from the sources:\n" + show_diff(step.block.code, new.text))
+    was, lines, at = old.text.splitlines(), new.text.splitlines(), 0
+    for first, last in gaps:
+        left_out = lines[first:last]
+        hit = next((i for i in range(at, len(was)) if was[i : i + len(left_out)] == left_out), None)
+        if hit is None:
+            raise StepError(
+                f"{step.where}: `// ...` stands for lines that stay as they are, but these change:\n"
+                + show_diff("\n".join(was), "\n".join(left_out))
+            )
+        at = hit + len(left_out)
+    return new.text
+
+
+def show_diff(old: str, new: str, limit: int = 20) -> str:
+    lines = [d for d in difflib.ndiff(old.splitlines(), new.splitlines()) if d[0] in "+-"]
+    more = [f"... and {len(lines) - limit} lines more"] if len(lines) > limit else []
+    return "\n".join("    " + line for line in lines[:limit] + more)
+
+
+def code_units(step: Step, files: Files, final: Files) -> List[Unit]:
+    """The units that a step's code holds."""
+    code = step.block.code
+    if not code.strip():
+        raise StepError(f"{step.where}: the block is empty; `book.py update` fills it where the info string names the items")
+    if elided(code):
+        code = unfold(step, files.get(step.file, []), final.get(step.file, []))
+    return book_units.units(code, step.where)
+
+
+def check_names(step: Step, found: Sequence[Unit]) -> None:
+    if step.verb == "add" and step.names:
+        spots = [book_units.find(found, name, "the code of the block") for name in step.names]
+        if spots != list(range(len(found))):
+            has = ",".join(book_units.label(u, found) for u in found)
+            raise StepError(f"{step.where}: the code holds {has}, the info string says {','.join(step.names)}")
+
+
+def apply(step: Step, files: Files, final: Files) -> List[Unit]:
+    """Carries out a step on `files`; returns the units that its code holds."""
+    file = step.file
+    if file not in final:
+        raise StepError(f"{step.where}: the chapter has no {file}; it has {', '.join(sorted(final))}")
+    try:
+        if step.verb == "new":
+            if file in files:
+                raise StepError(f"{step.where}: {file} is there already")
+            files[file] = code_units(step, files, final)
+            return files[file]
+        if file not in files:
+            raise StepError(f"{step.where}: there is no {file} yet; its first step is `new`")
+        now = list(files[file])
+        if step.verb == "remove":
+            gone = sorted(book_units.find(now, name, file) for name in step.names)
+            check_body(step, [now[i] for i in gone])
+            files[file] = [u for i, u in enumerate(now) if i not in gone]
+            return []
+        if step.verb == "move":
+            moved = [now[book_units.find(now, name, file)] for name in step.names]
+            check_body(step, moved)
+            rest = [u for u in now if u not in moved]
+            at = spot(step, rest)
+            files[file] = rest[:at] + moved + rest[at:]
+            return []
+        found = code_units(step, files, final)
+        check_names(step, found)
+        if step.verb == "add":
+            for unit in found:
+                if book_units.index_of(now, unit) is not None:
+                    raise StepError(f"{step.where}: {unit.label} is in {file} already; is this a `replace`?")
+            at = spot(step, now)
+            files[file] = now[:at] + found + now[at:]
+            return found
+        names = step.names
+        if names:
+            gone = [book_units.find(now, name, file) for name in names]
+        else:
+            gone = [i for i in (book_units.index_of(now, u) for u in found) if i is not None]
+        if not gone or gone != list(range(gone[0], gone[0] + len(gone))):
+            raise StepError(
+                f"{step.where}: replaces items that do not follow one another in {file}; "
+                "write two steps, the first with `with-next`"
+            )
+        rest = now[: gone[0]] + now[gone[-1] + 1 :]
+        for unit in found:
+            if book_units.index_of(rest, unit) is not None:
+                raise StepError(f"{step.where}: {unit.label} would be in {file} twice")
+        files[file] = now[: gone[0]] + found + now[gone[-1] + 1 :]
+        return found
+    except UnitError as problem:
+        text = str(problem)
+        raise StepError(text if text.startswith(step.where) else f"{step.where}: {text}") from None
+
+
+def spot(step: Step, now: Sequence[Unit]) -> int:
+    return book_units.find(now, step.after, step.file) + 1
+
+
+def check_body(step: Step, items: Sequence[Unit]) -> None:
+    """What a `remove` or `move` shows must be lines of the item: its first one, or all of it."""
+    lines = {line.strip() for unit in items for line in unit.text.splitlines()}
+    for line in step.block.code.splitlines():
+        if line.strip() and line.strip() not in ("...", "// ...") and line.strip() not in lines:
+            raise StepError(f"{step.where}: this is no line of {','.join(step.names)}: {line.strip()}")
+    if not step.block.code.strip():
+        raise StepError(f"{step.where}: show at least one line of {','.join(step.names)}")
+
+
+def text_problems(step: Step, found: Sequence[Unit], final: Files) -> List[str]:
+    """Where the code of a step is not what the sources have."""
+    target = final[step.file]
+    problems, as_final = [], 0
+    for unit in found:
+        at = book_units.index_of(target, unit)
+        same = at is not None and target[at].text == unit.text
+        as_final += same
+        if step.provisional or same:
+            continue
+        if at is None:
+            problems.append(f"{step.where}: {unit.label} is not in the finished {step.file}: is it `provisional`?")
+        else:
+            problems.append(f"{step.where}: {unit.label} differs from the sources (+):\n" + show_diff(unit.text, target[at].text))
+    if step.provisional and found and as_final == len(found):
+        problems.append(f"{step.where}: this is what the finished {step.file} has, so it is not provisional")
+    return problems
+
+
+# ---- compiling ----
+
+
+class Compilation(NamedTuple):
+    """A file to compile, with all files of ours that it includes."""
+
+    file: str
+    texts: Tuple[Tuple[str, str], ...]
+
+
+@functools.lru_cache(maxsize=None)
+def compiler() -> Tuple[str, str]:
+    """The compiler and what it says it is."""
+    cc = os.environ.get("BOOK_CC", "gcc")
+    done = subprocess.run([cc, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return cc, done.stdout
+
+
+def included(text: str) -> List[str]:
+    return re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M)
+
+
+def closure(file: str, texts: Dict[str, str]) -> Set[str]:
+    found, waiting = {file}, [file]
+    while waiting:
+        for name in included(texts[waiting.pop()]):
+            path = f"common/{name}"
+            if path in texts and path not in found:
+                found.add(path)
+                waiting.append(path)
+    return found
+
+
+def compilations(files: Files, touched: Set[str]) -> List[Compilation]:
+    """What must be compiled once the files in `touched` have changed."""
+    texts = {name: book_units.join(found) for name, found in files.items()}
+    jobs = []
+    for file in sorted(texts):
+        parts = closure(file, texts)
+        if parts & touched and (file.endswith(".c") or file in touched):
+            jobs.append(Compilation(file, tuple((name, texts[name]) for name in sorted(parts))))
+    return jobs
+
+
+def compile_one(job: Compilation, cache: Optional[Path] = None) -> str:
+    """The compiler's complaints, "" where there are none. Results are kept by content."""
+    cc, version = compiler()
+    cache = cache or ROOT / "build" / "book" / "compiled"
+    key = hashlib.sha256(repr((version, FLAGS, job)).encode()).hexdigest()[:40]
+    kept = cache / key
+    try:
+        return kept.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        pass
+    with tempfile.TemporaryDirectory(prefix="book-") as folder:
+        for name, text in job.texts:
+            path = Path(folder) / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        what = [job.file]
+        if job.file.endswith(".h"):
+            (Path(folder) / "header.c").write_text(f'#include "{job.file}"\n')
+            what = ["header.c"]
+        done = subprocess.run(
+            [cc, *FLAGS, "-Icommon", *what], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, env={**os.environ, "LC_ALL": "C"},
+        )  # fmt: skip
+    result = done.stdout if done.returncode or done.stdout else ""
+    cache.mkdir(parents=True, exist_ok=True)
+    part = cache / f"{key}.{os.getpid()}.{id(job)}"
+    part.write_text(result, encoding="utf-8")
+    part.replace(kept)
+    return result
+
+
+def compile_all(jobs: Sequence[Compilation]) -> Dict[Compilation, str]:
+    unique = list(dict.fromkeys(jobs))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+        return dict(zip(unique, pool.map(compile_one, unique)))
+
+
+def complaint(text: str, limit: int = 8) -> str:
+    """The lines of a compiler's output that matter."""
+    lines = [line for line in text.splitlines() if re.search(r": (fatal )?(error|warning):", line)] or text.splitlines()
+    return "\n".join("    " + line for line in lines[:limit])
+
+
+# ---- all steps of a chapter ----
+
+
+@dataclass
+class Walk:
+    """What came of the steps of a chapter."""
+
+    problems: List[str]
+    shown: Set[Tuple[str, str]]  # (file, name) of what a step shows, provisional ones left out
+    steps: int
+
+
+def walk(steps: Sequence[Step], first: Files, final: Files) -> Walk:
+    """Applies the steps, compiles after each group, compares the end with the stage."""
+    files = {name: list(found) for name, found in first.items()}
+    result = Walk([], set(), len(steps))
+    jobs: List[Tuple[str, List[Compilation]]] = []
+    touched: Set[str] = set()
+    for number, step in enumerate(steps):
+        try:
+            found = apply(step, files, final)
+        except (StepError, UnitError) as problem:
+            result.problems += [str(problem), f"{step.where}: the steps behind it were not looked at"]
+            break
+        result.problems += text_problems(step, found, final)
+        if not step.provisional:
+            for unit in found:
+                result.shown |= {(step.file, name) for name in (unit.members or (unit.name,))}
+        touched.add(step.file)
+        if step.with_next and number == len(steps) - 1:
+            result.problems.append(f"{step.where}: `with-next`, but no step comes next")
+        if not step.with_next or number == len(steps) - 1:
+            jobs.append((step.where, compilations(files, touched)))
+            touched = set()
+    else:
+        result.problems += end_problems(files, final)
+    compiled = compile_all([job for _, group in jobs for job in group])
+    for where, group in jobs:
+        for job in group:
+            if compiled[job]:
+                result.problems.append(f"{where}: after this step {job.file} does not compile:\n{complaint(compiled[job])}")
+    return result
+
+
+def end_problems(files: Files, final: Files) -> List[str]:
+    """Where the files after the last step differ from the stage."""
+    problems = []
+    for name in sorted(set(files) | set(final)):
+        if name not in files:
+            problems.append(f"after the last step there is no {name}")
+        elif name not in final:
+            problems.append(f"after the last step there still is {name}, which the chapter has not")
+        else:
+            problems += file_problems(name, files[name], final[name])
+    return problems
+
+
+def file_problems(name: str, now: Sequence[Unit], final: Sequence[Unit]) -> List[str]:
+    if book_units.join(now) == book_units.join(final):
+        return []
+    problems = []
+    for unit in final:
+        at = book_units.index_of(now, unit)
+        if at is None:
+            problems.append(f"after the last step {name} lacks {book_units.label(unit, final)}")
+        elif now[at].text != unit.text:
+            problems.append(f"after the last step {book_units.label(unit, final)} of {name} is not that of the sources")
+    for unit in now:
+        if book_units.index_of(final, unit) is None:
+            problems.append(f"after the last step {name} still has {book_units.label(unit, now)}")
+    if not problems:
+        order = [book_units.label(u, final) for u in final]
+        mine = [book_units.label(u, now) for u in now]
+        at = next(i for i, (a, b) in enumerate(zip(order, mine)) if a != b)
+        problems.append(f"after the last step the order in {name} is another: {mine[at]} stands where {order[at]} should")
+    return problems
