@@ -1,0 +1,233 @@
+"""Tests of the tests: each program that is wrong on purpose (tests/broken/) must fail the test that is
+meant for it, and the right one must pass it.
+
+    make broken                                  all of them
+    make broken ARGS="-k 07-name-ends-at-nul"    one
+
+Every fault is a pytest of its own, two or so at a time, with one or a few tests, one seed.
+"""
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Callable, Dict, Iterator, List, NamedTuple
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "broken"))
+
+import faults  # noqa: E402
+from faults import ROOT, Problem  # noqa: E402
+from layout import chapters  # noqa: E402  (faults.py knows where it is)
+
+from harness import settings  # noqa: E402
+from harness.build import ensure_built  # noqa: E402
+
+pytestmark = [pytest.mark.inside, pytest.mark.time_limit(100)]
+NAMES = faults.names()
+CHAPTERS = sorted({name[:2] for name in NAMES})
+LIMIT = 60.0  # seconds for one pytest
+
+
+class Outcome(NamedTuple):
+    """What one pytest said."""
+
+    passed: int
+    failed: List[str]  # the messages
+    errors: List[str]  # outside of the tests themselves: setup, collection, pytest itself
+
+
+def run_pytest(words: List[str], report: Path, env: Dict[str, str]) -> Outcome:
+    """Runs these tests, up to the first failure, under these variables."""
+    ours = ("SERVER", "CLIENT", "HEADERS", "WRAPPER", "SAN", "PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST")
+    clean = {k: v for k, v in os.environ.items() if k not in ours}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *words]
+    report.unlink(missing_ok=True)
+    process = subprocess.Popen(
+        command, cwd=ROOT, env={**clean, "TEST_SEED": "1", **env}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="backslashreplace",
+    )  # fmt: skip
+    try:
+        said, _ = process.communicate(timeout=settings.limit(LIMIT))
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGTERM)  # conftest.py ends its servers
+        said, _ = process.communicate()
+        return Outcome(0, [], [f"pytest took longer than {settings.limit(LIMIT):g} s\n{said}"])
+    failed: List[str] = []
+    errors: List[str] = []
+    passed = 0
+    for test in ElementTree.parse(report).iter("testcase") if report.exists() else ():
+        failed += map(text_of, test.findall("failure"))
+        errors += map(text_of, test.findall("error"))
+        passed += all(test.find(kind) is None for kind in ("failure", "error", "skipped"))
+    if process.returncode not in (0, 1) or not (passed or failed or errors):
+        errors.append(f"pytest ended with status {process.returncode}\n{said}")
+    return Outcome(passed, failed, errors)
+
+
+def text_of(report: ElementTree.Element) -> str:
+    return f"{report.get('message', '')}\n{report.text or ''}".strip()
+
+
+def try_wrong(name: str) -> Outcome:
+    """Builds the wrong programs and runs the test that must fail."""
+    fault = faults.read(name)
+    folder = settings.build_dir() / "broken" / name
+    faults.build(fault, folder, settings.build_dir())
+    return run_pytest(fault.test, folder / "report.xml", faults.environment(folder, fault.hurry))
+
+
+def try_right(chapter: str) -> Outcome:
+    """Runs the tests of the chapter's faults with the right programs."""
+    passed, failed, errors = 0, [], []
+    wanted: Dict[str, List[str]] = {}  # a file -> expressions for -k
+    nodes: List[str] = []
+    for fault in (faults.read(name) for name in NAMES if name[:2] == chapter):
+        path, *options = fault.test
+        if options:
+            wanted.setdefault(path, []).append(f"({options[1]})")
+        else:
+            nodes.append(path)
+    runs = [[path, "-k", " or ".join(dict.fromkeys(names))] for path, names in wanted.items()]
+    runs += [list(dict.fromkeys(nodes))] if nodes else []
+    for i, words in enumerate(runs):
+        report = settings.build_dir() / "broken" / f"right-{chapter}-{i}.xml"
+        outcome = run_pytest(words, report, {"WORKBOOK_BUILD": str(settings.build_dir()), "WORKBOOK_PREBUILT": "1"})
+        passed, failed, errors = passed + outcome.passed, failed + outcome.failed, errors + outcome.errors
+    return Outcome(passed, failed, errors)
+
+
+@pytest.fixture(scope="session")
+def outcomes(request: pytest.FixtureRequest) -> "Iterator[Dict[str, Future[Outcome]]]":
+    """All that was selected, under way: name of a fault, or number of a chapter -> its outcome."""
+    items = [item for item in request.session.items if "outcomes" in getattr(item, "fixturenames", ())]
+    selected = [item.callspec.params["name"] for item in items]
+    (settings.build_dir() / "broken").mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(int(os.environ.get("JOBS") or max(2, len(os.sched_getaffinity(0))))) as pool:
+        found = {name: pool.submit(try_right if name in CHAPTERS else try_wrong, name) for name in selected}
+        try:
+            yield found
+        finally:
+            for future in found.values():
+                future.cancel()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def built() -> None:
+    """The right programs are there (make has built them, or does so now)."""
+    for chapter in CHAPTERS:
+        ensure_built(int(chapter))
+
+
+def no_problem(call: Callable[[], Outcome]) -> Outcome:
+    """What it returns; a Problem fails the test with its text."""
+    try:
+        return call()
+    except Problem as problem:
+        pytest.fail(str(problem), pytrace=False)
+
+
+# ---- each fault ----
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_the_right_program_passes(name: str, outcomes: "Dict[str, Future[Outcome]]") -> None:
+    outcome = no_problem(outcomes[name].result)
+    if outcome.failed or outcome.errors:
+        text = "\n\n".join(outcome.failed + outcome.errors)
+        pytest.fail(f"chapter {name} as it is fails the tests that faults must fail\n\n{text}", pytrace=False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_wrong_program_fails(name: str, outcomes: "Dict[str, Future[Outcome]]") -> None:
+    outcome = no_problem(outcomes[name].result)
+    if outcome.failed and not outcome.errors:
+        return
+    fault = faults.read(name)
+    words = "\n".join(outcome.errors) or f"passed {outcome.passed} tests and failed none"
+    pytest.fail(
+        f"{fault.where}: {fault.fault}\nThe program with this fault must fail\n"
+        f"    {' '.join(fault.test)}\nand did not: {words}\n"
+        f"    python3 tests/broken/faults.py make {name}\nbuilds it and shows how to run the test.",
+        pytrace=False,
+    )
+
+
+# ---- all of them ----
+
+
+def test_every_chapter_and_every_structure_has_faults() -> None:
+    every = [faults.read(name) for name in NAMES]
+    paths = {hunk.path for fault in every for hunk in fault.hunks}
+    for chapter in chapters():
+        assert sum(fault.chapter == chapter for fault in every) >= 2, f"chapter {chapter} has fewer than 2 faults"
+    structures = "io wire request hash hashtable buf serial avl avl_offset zset dlist heap thread_pool"
+    for name in structures.split():
+        assert f"common/{name}.h" in paths, f"no fault is in common/{name}.h"
+    assert any(path.endswith("client.c") for path in paths)
+
+
+def test_no_two_faults_are_the_same() -> None:
+    seen: Dict[str, str] = {}
+    for name in NAMES:
+        text = faults.difference(faults.read(name))
+        assert text not in seen, f"{name} and {seen[text]} change the same in the same way"
+        seen[text] = name
+
+
+# ---- the format ----
+
+GOOD = """\
+fault: f() returns too much.
+symptom: Whatever one does,
+  it is too much.
+test: tests/test_03.py -k "a or b"
+hurry: 0.5
+
+@@ a.c, f()
+     int x = 1;
+-    return x;
++    return x + 1;
+
+@@ a.c
+-int y;
++long y;
+"""
+SOURCE = "int y;\n\nint f(void) {\n    int x = 1;\n    return x;\n}\n\nint g(void) {\n    int x = 1;\n    return x;\n}\n"
+
+
+def test_a_fault_is_read_and_put_in(tmp_path: Path) -> None:
+    fault = faults.parse("03-too-much", GOOD)
+    assert fault[:5] == (
+        "03-too-much", "f() returns too much.", "Whatever one does, it is too much.",
+        ["tests/test_03.py", "-k", "a or b"], "0.5",
+    )  # fmt: skip
+    (tmp_path / "a.c").write_text(SOURCE)
+    before, after = faults.changed(fault, tmp_path)["a.c"]
+    assert (before, after) == (SOURCE, SOURCE.replace("return x;", "return x + 1;", 1).replace("int y", "long y"))
+    assert "-    return x;\n+    return x + 1;" in faults.difference(fault, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "old, new, why",
+    [
+        ("fault: f()", "falt: f()", "03-too-much.fault:1: not understood"),
+        ("test: ", "# test: ", "says nothing about `test`"),
+        ("+    return x + 1;", "+    return x;", "changes nothing"),
+        ("@@ a.c, f()", "@@ b.c, f()", "03-too-much.fault:7: there is no b.c"),
+        ("@@ a.c, f()", "@@ a.c, h()", "03-too-much.fault:7: a.c has no function h()"),
+        ("@@ a.c, f()", "@@ a.c", "03-too-much.fault:7: these lines stand 2 times in a.c"),
+        ("-int y;", "-int z;", "03-too-much.fault:12: these lines stand no times in a.c"),
+    ],
+)
+def test_a_fault_that_does_not_fit_is_refused(old: str, new: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text(SOURCE)
+    assert GOOD.count(old) == 1
+    with pytest.raises(Problem, match=re.escape(why)):
+        faults.changed(faults.parse("03-too-much", GOOD.replace(old, new)), tmp_path)
