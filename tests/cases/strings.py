@@ -3,6 +3,7 @@ hash; and the client of 07 and 08 (clients.py has that of 09 and later).
 """
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import socket
@@ -399,7 +400,7 @@ def answers_before_a_frame_above_the_limit(chapter: int) -> None:
                     conn.send(request("set", "n", str(n)) * 3 + u32(n) + behind)
                     for _ in range(3):
                         conn.recv(done(chapter))
-                    if n > most + 1 or chapter < 9:
+                    with contextlib.suppress(OSError):  # it may have closed by now
                         conn.shutdown_write()
                     conn.expect_closed()
             other.ask("get", "n", expect=found(chapter, b"%d" % n))
@@ -598,7 +599,8 @@ def _time_to_set(chapter: int, keys: Sequence[bytes]) -> float:
 
 
 GOOD_SEEDS = ["0" * 32, "f" * 32, "0123456789ABCDEFabcdef0123456789"]
-BAD_SEEDS = ["0", "x", "0" * 31, "0" * 33, "0" * 31 + "g", "0x" + "0" * 30, "-" + "0" * 31, " " + "0" * 31, "0" * 31 + " "]
+BAD_SEEDS = ["0", "x", "0" * 31, "0" * 33, "0" * 31 + "g", "0x" + "0" * 30, "-" + "0" * 31]
+BAD_SEEDS += [" " + "0" * 31, "0" * 31 + " ", "0" * 15 + " " + "0" * 16]
 
 
 @case(since=8)
