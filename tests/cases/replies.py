@@ -20,7 +20,12 @@ MIB = 1 << 20
 
 
 def memory_below(server: Server, before_kb: int, bound_mib: int, what: str) -> None:
-    """Fails where the server's memory has grown by more than that. A sanitizer has its own."""
+    """Fails where the server's memory has grown by more than that.
+
+    Sanitizers have memory of their own; other languages have collectors that take their time.
+    """
+    if settings.foreign("server"):
+        bound_mib = 4 * bound_mib + 64
     grown = (server.rss_kb() - before_kb) >> 10
     if grown > bound_mib and not watched():
         fail(f"{what}: the server's memory has grown by {grown} MiB, more than {bound_mib} MiB")
@@ -206,15 +211,17 @@ def memory_follows_the_bytes_that_came(chapter: int) -> None:
 
 @case(since=9)
 def announced_lengths_cost_nothing(chapter: int) -> None:
-    """Two hundred clients announce 32 MiB each."""
+    """Thirty clients announce 32 MiB each, of the message and of a string in it."""
+    pieces = [wire.u32(LIMIT), wire.u32(2) + wire.u32(3) + b"get", wire.u32(LIMIT - 15), b"k"]
     with start(chapter) as server, ExitStack() as stack:
         still_serves(server)
         before = server.rss_kb()
-        for _ in range(200):
-            conn = stack.enter_context(server.connect())
-            conn.send(wire.u32(LIMIT) + wire.u32(2) + wire.u32(3) + b"get" + wire.u32(LIMIT - 15) + b"k")
-        still_serves(server)
-        memory_below(server, before, 16, "200 clients have announced 32 MiB each and sent 20 bytes")
+        conns = [stack.enter_context(server.connect()) for _ in range(30)]
+        for piece in pieces:
+            for conn in conns:
+                conn.send(piece)
+            still_serves(server)  # all of it has been read
+        memory_below(server, before, 4, "30 clients have announced 32 MiB each and sent 16 bytes")
 
 
 @case(since=9)
@@ -383,7 +390,7 @@ def one_read_and_one_write_a_batch(chapter: int) -> None:
             fail(f"{n} pipelined requests took {reads} calls of read() and {writes} of write()")
 
 
-@case(since=9)
+@case(since=9, inside=True)
 def large_buffers_are_given_back(chapter: int) -> None:
     """Twelve connections have each sent and received 4 MiB, and stay: their buffers do not."""
     size = 4 * MIB

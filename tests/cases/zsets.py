@@ -150,7 +150,7 @@ def close_scores_keep_their_order(chapter: int) -> None:
 @case(since=11)
 def equal_scores_go_by_name(chapter: int) -> None:
     """Bytes decide, above 127 too; a shorter name comes before one that begins with it."""
-    names = [b"", b"\0", b"\0\0", b"A", b"a", b"a\0", b"a\0\0", b"a\x01", b"aa", b"aaa", b"ab", b"b", b"ba"]
+    names = [b"", b"\0", b"\0\0", b"A", b"a", b"a\0", b"a\0\0", b"a\0b", b"a\0a", b"\0b\0", b"\0a\xff", b"a\x01", b"aa", b"aaa", b"ab", b"b", b"ba"]
     names += [b"name" * 50, b"name" * 50 + b"\0", b"\x7f", b"\x80", b"\x80\0", b"\xff", b"\xff\0", b"\xff\xff"]
     pairs = Pairs()
     with start(chapter) as server, server.connect() as conn:
