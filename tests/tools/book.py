@@ -13,9 +13,11 @@ BOOK=dir takes the Markdown files of another folder.
 """
 from __future__ import annotations
 
+import concurrent.futures
 import difflib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -59,14 +61,14 @@ def folder() -> Path:
 def own(page: Page, given: str = "") -> str:
     """The chapter that a block speaks of: the one it names, or that of the page."""
     name = given or page.chapter
-    if name not in chapters():
+    if name not in chapters(ROOT):
         raise BookError(f"chapter {name or '(none)'} has no programs: name one in the info string")
     return name
 
 
 def source_path(page: Page, file: str) -> Path:
     path = ROOT / file
-    if "/" not in file and page.chapter in chapters():
+    if "/" not in file and page.chapter in chapters(ROOT):
         path = ROOT / "chapters" / page.chapter / file
     if not path.is_file():
         raise BookError(f"there is no file {file}")
@@ -104,13 +106,21 @@ def strip_comment(unit: book_units.Unit) -> str:
 
 def line_range(text: str, first: str, last: str, file: str) -> str:
     lines = text.splitlines(True)
-    begins = [i for i, line in enumerate(lines) if line.strip().startswith(first)]
+    begins = [i for i, line in enumerate(lines) if line.strip().startswith(first.strip())]
     if len(begins) != 1:
         raise BookError(f'{len(begins) or "no"} lines of {file} begin with "{first}"; one must')
-    end = next((i for i in range(begins[0], len(lines)) if lines[i].strip().startswith(last)), None)
+    indent = re.match(r"\s*", lines[begins[0]]).group()
+    if last in ("}", "};"):  # the one that closes what the first line opens
+        last = indent + last
+    end = next((i for i in range(begins[0], len(lines)) if reaches(lines[i], last)), None)
     if end is None:
         raise BookError(f'no line of {file} behind "{first}" begins with "{last}"')
     return "".join(lines[begins[0] : end + 1])
+
+
+def reaches(line: str, last: str) -> bool:
+    """Does the line begin with `last`? Its indent counts only where `last` is a closing brace."""
+    return line.startswith(last) if last.strip() in ("}", "};") else line.strip().startswith(last.strip())
 
 
 def check_listing(page: Page, block: Block) -> None:
@@ -153,17 +163,17 @@ def refit(code: str, want: str) -> Optional[str]:
 
 def diff(block: Block) -> str:
     words = block.words[1:]
-    if len(words) not in (3, 4) or not all(w in chapters() for w in words[:2]):
+    if len(words) not in (3, 4) or not all(w in chapters(ROOT) for w in words[:2]):
         raise BookError("a diff is written: diff 06 07 FILE [NAME]")
     sides = []
     for name in words[:2]:
         path = ROOT / "chapters" / name / words[2]
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
-        if len(words) == 4:
+        if len(words) == 4 and text:
             found = book_units.units(text, words[2])
-            try:
+            if book_units.knows(found, words[3]):
                 text = found[book_units.find(found, words[3], words[2])].text
-            except UnitError:
+            else:
                 text = ""
         sides.append(text.splitlines())
     if sides[0] == sides[1]:
@@ -204,13 +214,17 @@ def normal(text: str, loose: bool) -> List[str]:
     return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
+def output_options(block: Block) -> Dict[str, str]:
+    rest = block.words[3:]
+    if len(block.words) < 3 or any(not re.match(r"(in=(\d\d|root)|exit=\d+|needs=\w+|loose)$", w) for w in rest):
+        raise BookError('an output is written: text output "command" [in=NN|in=root] [exit=N] [needs=TOOL] [loose]')
+    return dict(w.split("=", 1) for w in rest if "=" in w)
+
+
 def output(page: Page, block: Block, programs: Dict[str, str]) -> str:
     """Runs the command of an output block where the chapter's programs are."""
-    options = dict(w.split("=", 1) for w in block.words[3:] if re.match(r"(in|exit)=", w))
+    options = output_options(block)
     where, status = options.get("in", ""), int(options.get("exit", "0"))
-    flags = [w for w in block.words[3:] if not re.match(r"(in|exit)=", w)]
-    if len(block.words) < 3 or set(flags) - {"loose"}:
-        raise BookError('an output is written: text output "command" [in=NN|in=root] [exit=N] [loose]')
     command = block.words[2]
     with tempfile.TemporaryDirectory(prefix="book-") as temp:
         cwd = ROOT if where == "root" else Path(temp)
@@ -245,6 +259,9 @@ def furnish(cwd: Path, command: str, page: Page, where: str, programs: Dict[str,
 
 
 def check_output(page: Page, block: Block, programs: Dict[str, str]) -> None:
+    tool = output_options(block).get("needs", "")
+    if tool and not shutil.which(tool):
+        return  # README.md says so
     got = output(page, block, programs)
     loose = "loose" in block.words
     if not fits(normal(block.code, loose), normal(got, loose)):
@@ -287,8 +304,8 @@ def sketch_problem(block: Block) -> str:
 def sh_problems(page: Page, block: Block) -> List[str]:
     """Compile lines that are not those of a chapter's README."""
     known: Set[str] = set()
-    for name in chapters():
-        if page.chapter in ("", name) or page.chapter not in chapters():
+    for name in chapters(ROOT):
+        if page.chapter == name or page.chapter not in chapters(ROOT):
             known |= {place(v) for v in plain.compile_lines(stages.readme(ROOT, name)).values()}
     found = []
     for line in block.code.splitlines():
@@ -402,11 +419,13 @@ def walk_problems(page: Page) -> List[str]:
         steps = steps_of(page)
     except StepError as problem:
         return [str(problem)]
-    if page.chapter not in chapters():
+    if page.chapter not in chapters(ROOT):
         return [f"{steps[0].where}: chapter {page.chapter or 'none'} has no programs, so no steps"] if steps else []
-    walked = book_steps.walk(steps, book_steps.start(page.chapter), book_steps.stage(page.chapter))
-    found = walked.problems
-    if steps or page.chapter:
+    walked = book_steps.walk(steps, book_steps.start(page.chapter, ROOT), book_steps.stage(page.chapter, ROOT))
+    found = list(walked.problems)
+    if walked.left:
+        found.append(f"{name}: after the last step this is not as in chapters/{page.chapter}:" + "".join(f"\n    {p}" for p in walked.left))
+    elif walked.complete:
         shown = walked.shown | listed(page)
         for row in stages.rows(stages.readme(ROOT, page.chapter), f"chapters/{page.chapter}/README.md"):
             for each in row.names:
@@ -478,15 +497,31 @@ def step_updates(page: Page) -> Tuple[Dict[int, str], List[str]]:
     """Steps whose code is no longer that of the sources, written anew."""
     new: Dict[int, str] = {}
     found: List[str] = []
-    if page.chapter not in chapters():
+    if page.chapter not in chapters(ROOT):
         return new, found
-    final = book_steps.stage(page.chapter)
+    first, final = book_steps.start(page.chapter, ROOT), book_steps.stage(page.chapter, ROOT)
     for step in steps_of(page):
-        if step.provisional or step.verb in ("remove", "move") or step.file not in final:
-            continue
-        if book_steps.elided(step.block.code):
+        if step.provisional or step.verb == "move" or step.file not in final:
             continue
         target, code = final[step.file], step.block.code
+        if step.verb == "remove":
+            text = removed(step, first.get(step.file, []))
+            if text:
+                new[step.block.line] = text
+            continue
+        if book_steps.elided(code):
+            try:
+                want = target[book_units.find(target, step.names[0] if step.names else "", step.file)].text
+            except UnitError as problem:
+                found.append(f"{step.where}: {problem}")
+                continue
+            if book_steps.match_elided(code, want) is None:
+                text = refit(code, want)
+                if text is None:
+                    found.append(f"{step.where}: its `// ...` have lost their place; write it anew:\n{want}")
+                else:
+                    new[step.block.line] = text
+            continue
         try:
             if code.strip():
                 names = [book_units.index_of(target, u) for u in book_units.units(code, step.where)]
@@ -504,6 +539,18 @@ def step_updates(page: Page) -> Tuple[Dict[int, str], List[str]]:
         if text != code:
             new[step.block.line] = text
     return new, found
+
+
+def removed(step: Step, was: Sequence[book_units.Unit]) -> str:
+    """The lines that a `remove` should show, "" where it is right or nobody knows."""
+    items = [was[book_units.find(was, n)] for n in step.names if book_units.knows(was, n)]
+    if len(items) < len(step.names):
+        return ""
+    try:
+        book_steps.check_body(step, items)
+    except StepError:
+        return "".join(unit.signature + "\n" for unit in items)
+    return ""
 
 
 def update(page: Page) -> Tuple[List[str], List[str]]:
@@ -558,7 +605,11 @@ def main(argv: List[str]) -> int:
     try:
         verb, names = (argv[0], argv[1:]) if argv else ("", [])
         if verb == "check":
-            found = [p for page in chosen(names) for p in problems(page)]
+            pages = chosen(names)
+            for number in sorted({int(p.chapter) for p in pages if p.chapter in chapters(ROOT)}):
+                build.ensure_built(number)
+            with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+                found = [p for each in pool.map(problems, pages) for p in each]
             print("\n\n".join(found) or "The text and the code agree.")
             return 1 if found else 0
         if verb == "update":
@@ -581,10 +632,10 @@ def main(argv: List[str]) -> int:
             print(stats(chosen([])))
             return 0
         if verb == "skeleton" and len(names) == 1:
-            print(book_skeleton.markdown(chapter(names[0])))
+            print(book_skeleton.markdown(chapter(names[0], ROOT), ROOT))
             return 0
         quit_with((__doc__ or "").split("\n", 2)[2])
-    except (Problem, BookError, StepError, UnitError) as problem:
+    except (Problem, BookError, StepError, UnitError, AssertionError) as problem:
         quit_with(str(problem))
     return 0
 

@@ -263,15 +263,23 @@ def merge_small(groups: List[List[Op]], final: Files) -> List[List[Op]]:
 
 
 def sentence(step: Step, op: Op) -> str:
-    file, names = step.file, [f"`{n.rpartition(':')[2]}`" for n in op.names]
-    shown = " and ".join(names)
+    file, names = step.file, [said(name) for name in op.names]
+    shown = ", ".join(names[:-1]) + " and " * (len(names) > 1) + names[-1] if names else ""
     if op.verb == "new":
         return f"A new file, `{file}`:"
     if op.verb == "add":
-        return f"In `{file}`, after `{step.after.rpartition(':')[2]}`:"
+        return f"In `{file}`, after {said(step.after)}:"
     if op.verb == "remove":
         return f"In `{file}`, {shown} can go:"
-    return f"In `{file}`, {shown} {'becomes' if len(names) == 1 else 'become'}:"
+    return f"In `{file}`, {shown} {'become' if len(names) > 1 or op.names == ['includes'] else 'becomes'}:"
+
+
+def said(name: str) -> str:
+    """A name as a sentence has it."""
+    kind, _, plain = name.rpartition(":")
+    if kind in ("banner", "comment"):
+        return f"the {kind} *{plain.replace('-', ' ')}*"
+    return {"top": "the opening comment", "includes": "the includes"}.get(name, f"`{plain}`")
 
 
 def markdown(name: str, root: Path = ROOT) -> str:

@@ -7,6 +7,7 @@ import functools
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass, field
@@ -281,7 +282,7 @@ class Compilation(NamedTuple):
 @functools.lru_cache(maxsize=None)
 def compiler() -> Tuple[str, str]:
     """The compiler and what it says it is."""
-    cc = os.environ.get("BOOK_CC", "gcc")
+    cc = os.environ.get("CC") or ("gcc" if shutil.which("gcc") else "cc")
     done = subprocess.run([cc, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return cc, done.stdout
 
@@ -363,14 +364,15 @@ class Walk:
     """What came of the steps of a chapter."""
 
     problems: List[str]
-    shown: Set[Tuple[str, str]]  # (file, name) of what a step shows, provisional ones left out
-    steps: int
+    shown: Set[Tuple[str, str]] = field(default_factory=set)  # (file, name) of what steps show, provisional ones left out
+    left: List[str] = field(default_factory=list)  # where the end differs from the stage
+    complete: bool = False  # every step could be applied
 
 
 def walk(steps: Sequence[Step], first: Files, final: Files) -> Walk:
     """Applies the steps, compiles after each group, compares the end with the stage."""
     files = {name: list(found) for name, found in first.items()}
-    result = Walk([], set(), len(steps))
+    result = Walk([])
     jobs: List[Tuple[str, List[Compilation]]] = []
     touched: Set[str] = set()
     for number, step in enumerate(steps):
@@ -390,7 +392,8 @@ def walk(steps: Sequence[Step], first: Files, final: Files) -> Walk:
             jobs.append((step.where, compilations(files, touched)))
             touched = set()
     else:
-        result.problems += end_problems(files, final)
+        result.complete = True
+        result.left = end_problems(files, final)
     compiled = compile_all([job for _, group in jobs for job in group])
     for where, group in jobs:
         for job in group:
@@ -404,9 +407,9 @@ def end_problems(files: Files, final: Files) -> List[str]:
     problems = []
     for name in sorted(set(files) | set(final)):
         if name not in files:
-            problems.append(f"after the last step there is no {name}")
+            problems.append(f"{name} is not there")
         elif name not in final:
-            problems.append(f"after the last step there still is {name}, which the chapter has not")
+            problems.append(f"{name} is still there, the chapter has none")
         else:
             problems += file_problems(name, files[name], final[name])
     return problems
@@ -415,19 +418,21 @@ def end_problems(files: Files, final: Files) -> List[str]:
 def file_problems(name: str, now: Sequence[Unit], final: Sequence[Unit]) -> List[str]:
     if book_units.join(now) == book_units.join(final):
         return []
-    problems = []
+    lacks, differs, has = [], [], []
     for unit in final:
         at = book_units.index_of(now, unit)
         if at is None:
-            problems.append(f"after the last step {name} lacks {book_units.label(unit, final)}")
+            lacks.append(book_units.label(unit, final))
         elif now[at].text != unit.text:
-            problems.append(f"after the last step {book_units.label(unit, final)} of {name} is not that of the sources")
+            differs.append(book_units.label(unit, final))
     for unit in now:
         if book_units.index_of(final, unit) is None:
-            problems.append(f"after the last step {name} still has {book_units.label(unit, now)}")
+            has.append(book_units.label(unit, now))
+    said = (("lacks", lacks), ("has another", differs), ("still has", has))
+    problems = [f"{name} {verb} {', '.join(names)}" for verb, names in said if names]
     if not problems:
         order = [book_units.label(u, final) for u in final]
         mine = [book_units.label(u, now) for u in now]
         at = next(i for i, (a, b) in enumerate(zip(order, mine)) if a != b)
-        problems.append(f"after the last step the order in {name} is another: {mine[at]} stands where {order[at]} should")
+        problems.append(f"{name} has another order: {mine[at]} stands where {order[at]} should")
     return problems

@@ -142,6 +142,12 @@ def find(found: Sequence[Unit], name: str, where: object = "the file") -> int:
     return hits[0]
 
 
+def knows(found: Sequence[Unit], name: str) -> bool:
+    """Is there anything of that name?"""
+    kind, _, plain = name.rpartition(":")
+    return any(_named(u, WORDS.get(kind, kind), plain) for u in found)
+
+
 def _named(unit: Unit, kind: str, name: str) -> bool:
     if unit.kind in ("top", "includes"):
         return not kind and name == unit.kind
