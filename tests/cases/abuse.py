@@ -309,6 +309,8 @@ def replies_keep_their_order(chapter: int) -> None:
 @case(since=6)
 def out_of_descriptors(chapter: int) -> None:
     """Neither an exit nor a spin: those who wait are accepted once others have left."""
+    if os.environ.get("WRAPPER"):
+        return  # valgrind itself closes connections whose descriptor is above the limit
     requests, replies = talk(chapter, 1, "fd")
     data, reply = encode(chapter, requests), encode_replies(chapter, replies)
     with start(chapter, nofile=24) as server, ExitStack() as stack:
@@ -429,17 +431,19 @@ def small_replies_do_not_wait(chapter: int) -> None:
             requests[0], replies[0] = ("keys",), wire.Err(wire.ERR_2BIG)
             replies[1] = None
         gaps = []
-        for _ in range(5):
+        for _ in range(8):
             conn.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
-            conn.send(encode(chapter, requests[:1]))
             if slow:
+                conn.send(encode(chapter, requests[:1]))
                 time.sleep(0.002)  # the server has read `keys` and works on it
-            conn.send(encode(chapter, requests[1:]))
+                conn.send(encode(chapter, requests[1:]))
+            else:
+                conn.send(encode(chapter, requests))
             conn.recv(replies[0])
             began = time.monotonic()
             conn.recv(replies[1])
             gaps.append((time.monotonic() - began) * 1000)
-        if sum(gap > 30 for gap in gaps) >= 3:
+        if sum(gap > 30 for gap in gaps) >= 4:
             fail(
                 "small replies wait: between the first and the second of two that were due at once "
                 f"passed {', '.join(f'{gap:.0f}' for gap in gaps)} ms: is TCP_NODELAY set on accepted connections?"
