@@ -1,31 +1,5 @@
-# The front door. `make help` lists what can be done; what takes more than a line stands in tests/tools/.
-
-define help_text
-A Redis-like server in C, built in stages: chapters $(firstword $(CHAPTERS)) to $(lastword $(CHAPTERS)).
-
-  make              build every chapter               make 07          build chapter 07
-  make demo         watch every chapter at work       make demo-07     watch chapter 07
-  make test         all tests, under two minutes      make test-07     the tests of chapter 07
-  make run-07       run the server of chapter 07 here (another port: make run-07 PORT=2345)
-  make diff-07      what chapter 07 changes           make diff-06-11  between any two
-  make forward-07   carry your change of chapter 07 through the later ones
-  make clean        remove all that was built
-
-Your own program, in any language, against the tests (SERVER=my/NN/server: one for each chapter):
-  make test-07 SERVER="python3 my/server.py" CLIENT=my/client
-Your own headers in place of those in common/, from chapter 08 on:
-  make test-08 HEADERS=my
-One test, stopping at the first failure (ARGS are pytest's):
-  make test-07 ARGS="-x -k pipelined"
-
-For those who change the workbook:
-  make check        all of the below and the tests, with gcc and with clang
-  make asan         the tests with the address and undefined-behaviour sanitizers
-  make tsan         the tests of the chapters with threads, with the thread sanitizer
-  make valgrind     the lab programs under valgrind
-  make broken       servers that are wrong on purpose: do the tests catch each one?
-  make format       lay out the C sources             make format-check  are they?
-endef
+# The front door. `make help` lists what can be done, from tests/tools/help.txt; what takes more than
+# a line or two is a tool in tests/tools/.
 
 CHAPTERS := $(patsubst chapters/%/server.c,%,$(wildcard chapters/[0-9][0-9]/server.c))
 PLAIN := all help demo test check asan tsan valgrind broken format format-check clean build
@@ -62,7 +36,7 @@ endif
 submake = env -u MAKEFLAGS $(MAKE) --no-print-directory -O -j$(JOBS)
 python = "$$(sh tests/tools/findpython.sh $1)" tests/tools
 
-help: ; @:$(info $(help_text))
+help: ; @cat tests/tools/help.txt
 
 # --- Chapters, next to their sources ---
 
