@@ -37,7 +37,7 @@ from book_blocks import Block, BookError, Page  # noqa: E402
 from book_steps import Step, StepError  # noqa: E402
 from book_units import UnitError  # noqa: E402
 from harness import build, session  # noqa: E402
-from layout import PAIR, ROOT, Problem, chapter, chapters, quit_with  # noqa: E402
+from layout import ROOT, Problem, all_sources, chapter, chapters, quit_with  # noqa: E402
 
 FOREIGN = ("protocol.md",)  # its blocks are played by tests/test_vectors.py
 KINDS = (
@@ -136,24 +136,15 @@ def check_listing(page: Page, block: Block) -> None:
 def refit(code: str, want: str) -> Optional[str]:
     """A listing with elisions, after the source has changed; None where its pieces have lost their place."""
     shown, lines = code.splitlines(), want.splitlines()
-    matcher = difflib.SequenceMatcher(None, shown, lines, False)
-    place: Dict[int, int] = {}
-    for a, b, size in matcher.get_matching_blocks():
-        place.update({a + k: b + k for k in range(size)})
     out: List[str] = []
-    piece: List[int] = []
-    for number in range(len(shown) + 1):
-        if number < len(shown) and not book_steps.ELISION.match(shown[number]):
-            piece.append(number)
-            continue
-        if piece:
-            spots = [place[i] for i in (piece[0], piece[-1]) if i in place]
-            if len(spots) != 2:
-                return None
-            out += lines[spots[0] : spots[1] + 1]
-        piece = []
-        if number < len(shown):
-            out.append(shown[number])
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, shown, lines, False).get_opcodes():
+        gaps = [i for i in range(a, b) if book_steps.ELISION.match(shown[i])]
+        if tag == "equal" or not gaps:
+            out += lines[c:d]
+        elif len(gaps) == 1:  # as many lines above and below it as there were
+            out += lines[c : c + gaps[0] - a] + [shown[gaps[0]]] + lines[d - (b - gaps[0] - 1) : d]
+        else:
+            return None
     text = "".join(line + "\n" for line in out)
     return text if book_steps.match_elided(text, want) is not None else None
 

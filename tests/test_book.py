@@ -1,0 +1,593 @@
+"""The text and the code are one: tests/tools/book.py checks it, book/README.md says how."""
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import List
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "tools"))
+
+import book  # noqa: E402
+import book_blocks  # noqa: E402
+import book_skeleton  # noqa: E402
+import book_steps  # noqa: E402
+import book_units  # noqa: E402
+from layout import ROOT, chapters  # noqa: E402
+
+pytestmark = [pytest.mark.inside, pytest.mark.time_limit(90)]
+PAGES = sorted(p.name for p in (ROOT / "book").glob("*.md"))
+OWN = [name for name in PAGES if name not in book.FOREIGN]
+
+
+def none(problems: List[str]) -> None:
+    if problems:
+        pytest.fail("\n\n".join(problems), pytrace=False)
+
+
+# ---- the book ----
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_and_pictures(name: str) -> None:
+    none(book_blocks.prose_problems(book_blocks.read(ROOT / "book" / name)))
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_blocks_are_what_the_sources_say(name: str) -> None:
+    none(book.block_problems(book_blocks.read(ROOT / "book" / name)))
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_steps_lead_to_the_stage(name: str) -> None:
+    none(book.walk_problems(book_blocks.read(ROOT / "book" / name)))
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_sessions(name: str) -> None:
+    none(book.play(book_blocks.read(ROOT / "book" / name)))
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_update_has_nothing_to_do(name: str, tmp_path: Path) -> None:
+    """What update would write is what is there, to the byte."""
+    text = (ROOT / "book" / name).read_text(encoding="utf-8")
+    page = book_blocks.read(ROOT / "book" / name)
+    page.path = tmp_path / name
+    book_blocks.rewrite(page, {b.line: b.code for b in page.blocks})
+    assert page.path.read_text(encoding="utf-8") == text
+    assert book.step_updates(page)[0] == {}
+
+
+# ---- the machinery, on the real stages ----
+
+
+@pytest.mark.parametrize("path", [str(p.relative_to(ROOT)) for p in book.all_sources(ROOT)])
+def test_sources_fall_into_units(path: str) -> None:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    found = book_units.units(text, path)
+    assert book_units.join(found) == text
+    for unit in found:
+        assert found[book_units.find(found, book_units.label(unit, found), path)] is unit
+
+
+@pytest.mark.parametrize("name", [n for n in chapters() if n in ("03", "04", "05", "10")])
+def test_a_skeleton_is_a_walk(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"{name}-walk.md").write_text(book_skeleton.markdown(name), encoding="utf-8")
+    page = book_blocks.read(tmp_path / f"{name}-walk.md")
+    none(book.problems(page))
+    assert book.update(page) == ([], [])
+
+
+# ---- the machinery, on a project of two small chapters ----
+
+BASE = """\
+// base.h: built in chapter 03
+#pragma once
+
+#include <stdio.h>
+
+// Says it.
+static inline void say(const char *text) {
+    puts(text);
+}
+"""
+
+SERVER_3 = """\
+// server.c, chapter 03: one
+
+#include <stdlib.h>
+
+#include "base.h"
+
+enum {
+    k_one = 1,
+};
+
+// ---- talk: what is said ----
+
+static void old_way(void) {
+    say("old");
+}
+
+static int twice(int n) {
+    int two = 2;
+    say("twice");
+    return n * two;
+}
+
+int main(void) {
+    old_way();
+    return twice(k_one);
+}
+"""
+
+SERVER_4 = """\
+// server.c, chapter 04: two
+
+#include <stdlib.h>
+
+#include "base.h"
+#include "more.h"
+
+enum {
+    k_one = 1,
+    k_two = 2, // more
+};
+
+struct pair {
+    int a;
+    int b;
+};
+
+// ---- talk: what is said ----
+
+static int twice(int n) {
+    int two = k_two;
+    say("twice");
+    return n * two;
+}
+
+// The new way.
+static int new_way(struct pair *pair) {
+    return pair->a + more(pair->b);
+}
+
+int main(void) {
+    struct pair pair = {k_one, 2};
+    return twice(new_way(&pair));
+}
+"""
+
+MORE = """\
+// more.h: built in chapter 04
+#pragma once
+
+// One more.
+static inline int more(int n) {
+    return n + 1;
+}
+"""
+
+CLIENT = """\
+// client.c, chapter 03: none
+
+int main(void) {
+}
+"""
+
+README = """\
+# Chapter 04
+
+```sh
+cc -O2 -g -Wall -Wextra -I../../common server.c -o server
+```
+
+## What changed since chapter 03
+
+| file | kind | name | change | what for |
+| --- | --- | --- | --- | --- |
+| server.c | function | `twice` | changed | x |
+| server.c | function | `new_way` | new | x |
+| server.c | function | `old_way` | gone | x |
+"""
+
+WALK = """\
+# Four
+
+## The walk
+
+```c step common/more.h new
+// more.h: built in chapter 04
+#pragma once
+
+// One more.
+static inline int more(int n) {
+    return n + 1;
+}
+```
+
+```c step server.c replace top,includes
+// server.c, chapter 04: two
+
+#include <stdlib.h>
+
+#include "base.h"
+#include "more.h"
+```
+
+```c step server.c replace k_one
+enum {
+    k_one = 1,
+    k_two = 2, // more
+};
+
+struct pair {
+    int a;
+    int b;
+};
+```
+
+```c step server.c replace twice
+static int twice(int n) {
+    int two = k_two;
+    // ...
+}
+```
+
+```c step server.c add new_way after=twice
+// The new way.
+static int new_way(struct pair *pair) {
+    return pair->a + more(pair->b);
+}
+```
+
+```text step server.c remove old_way with-next
+static void old_way(void) {
+```
+
+```c step server.c replace main
+int main(void) {
+    struct pair pair = {k_one, 2};
+    return twice(new_way(&pair));
+}
+```
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two chapters; their book is in book/, and book.py looks nowhere else."""
+    files = {
+        "common/base.h": BASE, "common/more.h": MORE, "chapters/03/server.c": SERVER_3, "chapters/03/client.c": CLIENT,
+        "chapters/04/server.c": SERVER_4, "chapters/04/client.c": CLIENT, "chapters/04/README.md": README,
+    }  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "book").mkdir()
+    monkeypatch.setattr(book, "ROOT", tmp_path)
+    return tmp_path
+
+
+def page(project: Path, text: str, name: str = "04-four.md") -> book_blocks.Page:
+    (project / "book" / name).write_text(text, encoding="utf-8")
+    return book_blocks.read(project / "book" / name)
+
+
+def walk(project: Path, *changes: str) -> str:
+    """The problems of the walk, after some replacements: old, new, old, new."""
+    text = WALK
+    for old, new in zip(changes[::2], changes[1::2]):
+        assert old in text
+        text = text.replace(old, new)
+    return "\n\n".join(book.walk_problems(page(project, text)))
+
+
+def test_a_walk_that_is_right(project: Path) -> None:
+    assert walk(project) == ""
+
+
+def test_a_step_with_other_code(project: Path) -> None:
+    assert "new_way differs from the sources" in walk(project, "pair->a + more", "pair->a - more")
+
+
+def test_a_step_with_another_comment(project: Path) -> None:
+    assert "new_way differs from the sources" in walk(project, "// The new way.", "// The new  way.")
+
+
+def test_a_step_that_is_missing(project: Path) -> None:
+    start, end = WALK.index("```c step server.c add"), WALK.index("```text step")
+    found = walk(project, WALK[start:end], "")
+    assert "after this step server.c does not compile" in found and "'new_way'" in found
+    assert "server.c lacks new_way" in found
+
+
+def test_a_walk_without_steps(project: Path) -> None:
+    found = "".join(book.walk_problems(page(project, "# Four\n")))
+    assert "common/more.h is not there" in found and "server.c still has old_way" in found
+    assert "server.c has another top, includes, k_one, twice, main" in found
+
+
+def test_a_step_that_does_not_compile(project: Path) -> None:
+    found = walk(project, "remove old_way with-next", "remove old_way")
+    line = WALK[: WALK.index("```text step")].count("\n") + 1
+    assert f"04-four.md:{line}: after this step server.c does not compile" in found
+    assert "with-next" not in found
+
+
+def test_steps_before_what_they_use(project: Path) -> None:
+    first, second = WALK.index("```c step server.c replace k_one"), WALK.index("```c step server.c replace twice")
+    third = WALK.index("```c step server.c add new_way")
+    text = WALK[:first] + WALK[second:third] + WALK[first:second] + WALK[third:]
+    found = "\n".join(book.walk_problems(page(project, text)))
+    assert "does not compile" in found and "k_two" in found
+
+
+def test_warnings_count_but_for_what_is_unused(project: Path) -> None:
+    found = walk(project, "```c step server.c replace main", "```c step server.c replace new_way provisional\n"
+                 "static int new_way(struct pair *pair) {\n    return pair->a < 1u;\n}\n```\n\n"
+                 "```c step server.c replace new_way\n```\n\n```c step server.c replace main")  # fmt: skip
+    assert "the block is empty" in found
+    steps = [book_steps.Compilation("a.c", (("a.c", f"{code}\n"),)) for code in (
+        "static void unused(int n) {}", "int f(int n) { return n < 1u; }",
+    )]  # fmt: skip
+    assert [bool(book_steps.compile_one(job)) for job in steps] == [False, True]
+
+
+def test_a_lost_change_of_a_client(project: Path) -> None:
+    (project / "chapters/04/client.c").write_text(CLIENT + "\nint other;\n")
+    assert "client.c lacks other" in walk(project)
+
+
+def test_a_lab_program_is_part_of_the_stage(project: Path) -> None:
+    (project / "chapters/04/test_more.c").write_text(CLIENT)
+    assert "test_more.c is not there" in walk(project)
+
+
+def test_provisional_steps(project: Path) -> None:
+    early = (
+        "```c step server.c add new_way after=twice provisional\n"
+        "static int new_way(struct pair *pair) {\n    return pair->a;\n}\n```\n\n"
+    )
+    final = "```c step server.c add new_way after=twice"
+    assert walk(project, final, early + "```c step server.c replace new_way") == ""
+    assert "server.c has another new_way" in walk(project, WALK[WALK.index(final) : WALK.index("```text step")], early)
+    assert "not provisional" in walk(project, final, final + " provisional")
+    assert "is it `provisional`?" in walk(project, final, early.replace(" provisional", "").replace("new_way", "newer") + final)
+
+
+def test_move(project: Path) -> None:
+    found = walk(project, "add new_way after=twice", "add new_way after=k_one",
+                 "```text step server.c remove", "```text step server.c move new_way after=twice\nstatic int new_way(struct pair *pair) {\n```\n\n"
+                 "```text step server.c remove")  # fmt: skip
+    assert "does not compile" in found and "another order" not in found  # struct pair stands below
+    found = walk(project, "add new_way after=twice", "add new_way after=pair")
+    assert "another order: new_way stands where banner:talk should" in found
+
+
+@pytest.mark.parametrize("old, new, why", [
+    ("after=twice", "after=thrice", "there is no thrice in server.c"),
+    ("after=twice", "", "write it as c step FILE add"),
+    ("add new_way after=twice", "append new_way", "a step is one of"),
+    ("add new_way after", "add other_way after", "there is no other_way in the code of the block"),
+    ("add new_way after=twice", "add new_way after=twice loudly", "says nothing here"),
+    ("replace main", "replace twice,main", "do not follow one another"),
+    ("remove old_way", "remove older_way", "there is no older_way"),
+    ("static void old_way(void) {\n", "static void older_way(void) {\n", "no line of old_way"),
+    ("step common/more.h new", "step common/most.h new", "the chapter has no common/most.h"),
+    ("step server.c replace main", "step test.c replace main", "the chapter has no test.c"),
+    ("step server.c add new_way", "step server.c add twice,new_way", "there is no twice in the code of the block"),
+    ("    int two = k_two;\n    // ...", "    // ...\n    return n * two;", "these change"),
+    ("    int two = k_two;\n    // ...", "    int two = k_three;\n    // ...", "differs from the sources"),
+    ("struct pair {\n    int a;", "\nstruct pair {\n    int a;", "one blank line between"),
+])  # fmt: skip
+def test_steps_that_cannot_be_applied(project: Path, old: str, new: str, why: str) -> None:
+    found = walk(project, old, new)
+    assert why in found
+
+
+def test_what_the_readme_declares_must_be_shown(project: Path) -> None:
+    """Steps that lead to the stage show all of it; this is for what a table declares beyond."""
+    path = project / "chapters/04/README.md"
+    path.write_text(README + "| server.c | function | `other` | new | x |\n")
+    assert "function `other` of server.c is new, but no step or listing shows it" in walk(project)
+
+
+def test_update_writes_steps_anew(project: Path) -> None:
+    text = WALK.replace("pair->a + more", "pair->a - more").replace("return twice(new", "return twice(old")
+    text = text.replace("static void old_way(void) {\n", "")
+    one = page(project, text)
+    changed, left = book.update(one)
+    assert len(changed) == 3 and left == []
+    assert one.path.read_text() == WALK
+    assert book.update(book_blocks.read(one.path)) == ([], [])
+
+
+def test_update_fills_empty_steps_and_keeps_elisions(project: Path) -> None:
+    code = WALK[WALK.index("// The new way.") : WALK.index("```\n\n```text")]
+    one = page(project, WALK.replace(code, ""))
+    book.update(one)
+    assert one.path.read_text() == WALK
+    server = project / "chapters/04/server.c"
+    server.write_text(server.read_text().replace("int two = k_two;", "int two = k_two + 0;"))
+    assert len(book.update(book_blocks.read(one.path))[0]) == 1
+    assert "    int two = k_two + 0;\n    // ...\n" in one.path.read_text()
+    none(book.walk_problems(book_blocks.read(one.path)))
+
+
+def test_a_skeleton_finds_an_order(project: Path) -> None:
+    text = book_skeleton.markdown("04", project)
+    none(book.walk_problems(page(project, text)))
+    assert text.index("step common/more.h") < text.index("step server.c")
+    assert book_skeleton.markdown("03", project).count(" new\n") == 3
+
+
+# ---- blocks ----
+
+
+def blocks(project: Path, text: str) -> str:
+    return "\n".join(book.block_problems(page(project, text)))
+
+
+@pytest.mark.parametrize("info", ["", "c", "text", "python", "console2", "c listening server.c", "hex x"])
+def test_a_block_that_is_nothing(project: Path, info: str) -> None:
+    assert "a block must be one of" in blocks(project, f"```{info}\nint x;\n```\n")
+
+
+def test_listings(project: Path) -> None:
+    good = "```c listing chapters/04/server.c {}\n{}```\n"
+    way = "// The new way.\nstatic int new_way(struct pair *pair) {\n    return pair->a + more(pair->b);\n}\n"
+    assert blocks(project, good.format("new_way", way)) == ""
+    assert blocks(project, good.format("new_way bare", way.partition("\n")[2])) == ""
+    assert blocks(project, good.format("pair,k_one", "struct pair {\n    // ...\n")) == ""
+    assert blocks(project, good.format("top", "// server.c, chapter 04: two\n")) == ""
+    assert blocks(project, good.format("", SERVER_4)) == ""
+    assert blocks(project, good.format('lines "static int new_way" .. "}"', way.partition("\n")[2])) == ""
+    assert "differs" in blocks(project, good.format("new_way", way.replace("a +", "a  +")))
+    assert "differs" in blocks(project, good.format("new_way", way.replace("pair->a + more", "// ...")))
+    assert "there is no thrice" in blocks(project, good.format("thrice", way))
+    assert "no lines" in blocks(project, good.format('lines "static long" .. "}"', way))
+    assert "there is no file" in blocks(project, "```c listing chapters/05/server.c main\n```\n")
+
+
+def test_listings_are_refreshed(project: Path) -> None:
+    one = page(project, "```c listing server.c twice\nstatic int twice(int n) {\n    // ...\n    return n * 2;\n}\n```\n")
+    assert len(book.update(one)[0]) == 1
+    assert one.path.read_text().splitlines()[2:4] == ["    // ...", "    return n * two;"]
+
+
+def test_diffs(project: Path) -> None:
+    shown = (
+        " static int twice(int n) {\n-    int two = 2;\n+    int two = k_two;\n     say(\"twice\");\n"
+        "     return n * two;\n }\n"
+    )
+    assert blocks(project, f"```diff 03 04 server.c twice\n{shown}```\n") == ""
+    assert "differs" in blocks(project, f"```diff 03 04 server.c twice\n{shown.replace('k_two', '3')}```\n")
+    assert "is the same" in blocks(project, "```diff 03 04 client.c\n```\n")
+    assert "is written" in blocks(project, "```diff 03 client.c\n```\n")
+    one = page(project, "- in a list\n\n  ```diff 03 04 server.c twice\n  ```\n")
+    book.update(one)
+    assert blocks(project, one.path.read_text()) == "" and "\n  -    int two = 2;\n" in one.path.read_text()
+
+
+def test_outputs(project: Path) -> None:
+    block = '```text output "{}" {}\n{}\n```\n'
+    assert blocks(project, block.format("echo a; echo b", "in=root", "a\nb")) == ""
+    assert blocks(project, block.format("echo a; echo b; echo c", "in=root", "a\n...")) == ""
+    assert blocks(project, block.format("echo a; exit 3", "in=root exit=3", "a")) == ""
+    assert blocks(project, block.format("echo took 12 ms at 0x7ffe1234", "in=root", "took 99 ms at 0x12345678")) == ""
+    assert blocks(project, block.format("echo 12 of 30", "in=root loose", "13 of 40")) == ""
+    assert blocks(project, block.format("true", "in=root needs=nosuchtool", "x")) == ""
+    assert "something else" in blocks(project, block.format("echo 12 of 30", "in=root", "13 of 40"))
+    assert "something else" in blocks(project, block.format("echo a; echo b", "in=root", "a"))
+    assert "ended with status 3, not 0" in blocks(project, block.format("exit 3", "in=root", ""))
+    assert "is written" in blocks(project, block.format("true", "quick", ""))
+
+
+def test_programs_of_the_text(project: Path) -> None:
+    text = (
+        "```c sketch program=hi.c\n#include <stdio.h>\nint main(void) {\n    printf(\"hi\\n\");\n}\n```\n\n"
+        '```text output "./hi"\nhi\n```\n'
+    )
+    assert blocks(project, text) == ""
+    assert "does not compile" in blocks(project, text.replace("int main(void)", "int main(voida)"))
+    assert "something else" in blocks(project, text.replace("printf(\"hi", "printf(\"ho"))
+
+
+def test_sketches(project: Path) -> None:
+    assert blocks(project, "```c sketch\nfor each client\n```\n```text drawing\n->\n```\n```text sketch\nx\n```\n") == ""
+    assert blocks(project, "```c sketch compiles\nint x;\n```\n") == ""
+    assert "does not compile" in blocks(project, "```c sketch compiles\nint x\n```\n")
+    assert "a sketch is" in blocks(project, "```c sketch compile\nint x;\n```\n")
+
+
+def test_compile_lines(project: Path) -> None:
+    line = "cc -O2 -g -Wall -Wextra -I../../common server.c -o server"
+    assert blocks(project, f"```sh\n{line}   # now\n```\n") == ""
+    assert blocks(project, f"```sh\n{line.replace('../../', '')}\n```\n") == ""
+    assert "no README has" in blocks(project, f"```sh\n{line.replace('-g ', '')}\n```\n")
+
+
+@pytest.mark.parametrize("text, why", [
+    ("[a](b.md)", "there is no file b.md"),
+    ("![a tree](b.svg)", "there is no picture b.svg"),
+    ("![](one.svg)", "has no alternative text"),
+    ("![a](04-four.md)", "pictures are SVG"),
+    ("[a](#nowhere)", "has no heading #nowhere"),
+    ("[a](04-four.md#nowhere)", "has no heading #nowhere"),
+    ("[a][b]", "nothing defines the link"),
+    ("a <b>bold</b> word", "raw HTML: <b>"),
+    ("<!-- to do -->", "raw HTML"),
+    ("<img src='x'>", "raw HTML"),
+    ("<details open>", "raw HTML"),
+])  # fmt: skip
+def test_prose_that_is_wrong(project: Path, text: str, why: str) -> None:
+    (project / "book" / "one.svg").write_text("<svg/>")
+    assert why in "\n".join(book_blocks.prose_problems(page(project, f"# Four\n\n{text}\n")))
+
+
+def test_prose_that_is_right(project: Path) -> None:
+    (project / "book" / "one.svg").write_text("<svg/>")
+    text = (
+        "# `set`: a key, twice!\n\n## Same\n\n## Same\n\n[x](#set-a-key-twice) [y](#same-1) [z](../common/base.h)\n"
+        "![one](one.svg) <https://example.org> [w](https://example.org) `<b>` `[a](b)` 1 < 2 > 0\n\n<details>\n"
+        "<summary>Hint</summary>\n\nx\n\n</details>\n\n```c sketch\n[a](b.md) <b>\n```\n"
+    )
+    none(book_blocks.prose_problems(page(project, text)))
+
+
+def test_a_block_without_an_end(project: Path) -> None:
+    with pytest.raises(book_blocks.BookError, match="never closed"):
+        page(project, "```c sketch\nint x;\n")
+
+
+# ---- sessions: the real programs ----
+
+
+def console(tmp_path: Path, text: str) -> book_blocks.Page:
+    path = tmp_path / "07-try.md"
+    path.write_text(text, encoding="utf-8")
+    return book_blocks.read(path)
+
+
+SESSION = "```console\n$ ./client set k v\nserver says: [0]\n```\n\n```console{}\n$ ./client get k\n{}\n```\n"
+
+
+def test_blocks_of_a_chapter_are_one_session(tmp_path: Path) -> None:
+    none(book.play(console(tmp_path, SESSION.format("", "server says: [0] v"))))
+    none(book.play(console(tmp_path, SESSION.format(" fresh", "server says: [2]"))))
+    none(book.play(console(tmp_path, SESSION.format(" 08", "server says: [2]"))))
+    assert "07-try.md:7" in "".join(book.play(console(tmp_path, SESSION.format("", "server says: [1]"))))
+    with pytest.raises(book_blocks.BookError):
+        book.play(console(tmp_path, SESSION.format(" 99", "")))
+
+
+def test_play_writes_what_commands_print(tmp_path: Path) -> None:
+    text = "```console\nserver$ ./server\n$ ./client set k v\n\n# now\n$ ./client get k\nold\n$ ./client <<'E'\nx\nE\nserver^C\n[exit 0]\n```\n"
+    one = console(tmp_path, text)
+    book_blocks.rewrite(one, book.fill(one))
+    lines = one.path.read_text().splitlines()
+    assert lines[2:8] == ["$ ./client set k v", "server says: [0]", "", "# now", "$ ./client get k", "server says: [0] v"]
+    assert lines[8:11] == ["$ ./client <<'E'", "x", "E"]
+    none(book.play(book_blocks.read(one.path)))
+
+
+# ---- the command line ----
+
+
+def test_the_command_line(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setenv("BOOK", str(project / "book"))
+    monkeypatch.setattr(book.build, "ensure_built", lambda number: None)
+    page(project, WALK.replace("more(pair->b)", "less(pair->b)"))
+    assert book.main(["check", "4"]) == 1 and "new_way differs" in capsys.readouterr().out
+    assert book.main(["update"]) == 0 and "changed 04-four.md:" in capsys.readouterr().out
+    assert book.main(["check"]) == 0 and "agree" in capsys.readouterr().out
+    assert book.main(["update", "04-four.md"]) == 0 and "Nothing to change" in capsys.readouterr().out
+    assert book.main(["stats"]) == 0
+    row = capsys.readouterr().out.splitlines()[1].split()
+    assert row[:4] == ["04-four.md", "3", "0", "7"]
+    for wrong in ([], ["check", "05"], ["skeleton"], ["skeleton", "7"]):
+        with pytest.raises(SystemExit):
+            book.main(wrong)
