@@ -198,6 +198,8 @@ WALK = """\
 
 ## The walk
 
+A header, `more.h`:
+
 ```c step common/more.h new
 // more.h: built in chapter 04
 #pragma once
@@ -208,6 +210,8 @@ static inline int more(int n) {
 }
 ```
 
+In `server.c`:
+
 ```c step server.c replace top,includes
 // server.c, chapter 04: two
 
@@ -216,6 +220,8 @@ static inline int more(int n) {
 #include "base.h"
 #include "more.h"
 ```
+
+In `server.c`:
 
 ```c step server.c replace k_one
 enum {
@@ -229,12 +235,16 @@ struct pair {
 };
 ```
 
+In `server.c`:
+
 ```c step server.c replace twice
 static int twice(int n) {
     int two = k_two;
     // ...
 }
 ```
+
+In `server.c`:
 
 ```c step server.c add new_way after=twice
 // The new way.
@@ -243,9 +253,13 @@ static int new_way(struct pair *pair) {
 }
 ```
 
+In `server.c`:
+
 ```text step server.c remove old_way with-next
 static void old_way(void) {
 ```
+
+In `server.c`:
 
 ```c step server.c replace main
 int main(void) {
@@ -352,10 +366,18 @@ def test_provisional_steps(project: Path) -> None:
         "static int new_way(struct pair *pair) {\n    return pair->a;\n}\n```\n\n"
     )
     final = "```c step server.c add new_way after=twice"
-    assert walk(project, final, early + "```c step server.c replace new_way") == ""
+    assert walk(project, final, early + "Then `new_way`:\n\n```c step server.c replace new_way") == ""
     assert "server.c has another new_way" in walk(project, WALK[WALK.index(final) : WALK.index("```text step")], early)
     assert "not provisional" in walk(project, final, final + " provisional")
     assert "is it `provisional`?" in walk(project, final, early.replace(" provisional", "").replace("new_way", "newer") + final)
+
+
+def test_the_text_says_where_a_step_goes(project: Path) -> None:
+    start = WALK.index("In `server.c`:\n\n```c step server.c add new_way")
+    for text, right in (("After `twice`:", True), ("In the server:", False), ("", False), ("We add `new_way`.", True)):
+        found = "\n".join(book.walk_problems(page(project, WALK[:start] + WALK[start:].replace("In `server.c`:", text, 1))))
+        assert (found == "") is right, text
+        assert right or "does not say where this goes: it names none of server.c, twice, new_way" in found
 
 
 def test_move(project: Path) -> None:
@@ -406,7 +428,7 @@ def test_update_writes_steps_anew(project: Path) -> None:
 
 
 def test_update_fills_empty_steps_and_keeps_elisions(project: Path) -> None:
-    code = WALK[WALK.index("// The new way.") : WALK.index("```\n\n```text")]
+    code = WALK[WALK.index("// The new way.") : WALK.index("```\n\nIn `server.c`:\n\n```text")]
     one = page(project, WALK.replace(code, ""))
     book.update(one)
     assert one.path.read_text() == WALK
@@ -587,7 +609,15 @@ def test_the_command_line(project: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert book.main(["update", "04-four.md"]) == 0 and "Nothing to change" in capsys.readouterr().out
     assert book.main(["stats"]) == 0
     row = capsys.readouterr().out.splitlines()[1].split()
-    assert row[:4] == ["04-four.md", "3", "0", "7"]
-    for wrong in ([], ["check", "05"], ["skeleton"], ["skeleton", "7"]):
+    assert row[:4] == ["04-four.md", "18", "0", "7"]
+    assert book.main(["steps", "04"]) == 0 and "server.c replace twice" in capsys.readouterr().out
+    there = project / "my"
+    assert book.main(["apply", "04", "0", str(there / "0")]) == 0
+    assert book.main(["apply", "04", "5", str(there / "5")]) == 0
+    assert book.main(["apply", "04", str(there / "all")]) == 0
+    said = [(there / name / "server.c").read_text() for name in ("0", "5", "all")]
+    assert said[0] == SERVER_3 and said[2] == SERVER_4 and "old_way" in said[1] and "new_way" in said[1]
+    assert (there / "all" / "common" / "more.h").read_text() == MORE
+    for wrong in ([], ["apply", "04", str(there / "all")], ["apply", "04", "9", str(there / "9")], ["check", "05"], ["skeleton"], ["skeleton", "7"]):
         with pytest.raises(SystemExit):
             book.main(wrong)

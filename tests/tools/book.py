@@ -8,6 +8,9 @@
     book.py stats                   words, blocks by kind and steps, by chapter
     book.py skeleton NN             prints a walk for the chapter: steps that all compile, in an order that
                                     works, for the author to reorder, split and explain
+    book.py steps NN                lists the steps of a chapter, with numbers
+    book.py apply NN [STEP] DIR     writes the programs as they are after that step, or at the end, to DIR; 0 is
+                                    where the chapter begins. Files that are there are not overwritten
 
 BOOK=dir takes the Markdown files of another folder.
 """
@@ -342,8 +345,12 @@ def sessions(page: Page) -> List[Tuple[session.Session, List[Block]]]:
 def play(page: Page) -> List[str]:
     """Plays all sessions of a page."""
     found = []
-    for each, _ in sessions(page):
-        found += session.play(each)
+    for each, blocks in sessions(page):
+        differences = session.play(each)
+        if any(len(b.words) > 1 for b in blocks):  # what play.py knows nothing of
+            again = f"to see it again: python3 tests/tools/book.py check {page.path.name}"
+            differences = [re.sub(r"to see it again: .*", again, text) for text in differences]
+        found += differences
     return found
 
 
@@ -412,8 +419,9 @@ def walk_problems(page: Page) -> List[str]:
         return [str(problem)]
     if page.chapter not in chapters(ROOT):
         return [f"{steps[0].where}: chapter {page.chapter or 'none'} has no programs, so no steps"] if steps else []
+    found = place_problems(page, steps)
     walked = book_steps.walk(steps, book_steps.start(page.chapter, ROOT), book_steps.stage(page.chapter, ROOT))
-    found = list(walked.problems)
+    found += walked.problems
     if walked.left:
         found.append(f"{name}: after the last step this is not as in chapters/{page.chapter}:" + "".join(f"\n    {p}" for p in walked.left))
     elif walked.complete:
@@ -422,6 +430,18 @@ def walk_problems(page: Page) -> List[str]:
             for each in row.names:
                 if row.change in ("new", "changed") and row.kind in stages.DECLARED and (row.file, each) not in shown:
                     found.append(f"{name}: {row.kind} `{each}` of {row.file} is {row.change}, but no step or listing shows it")
+    return found
+
+
+def place_problems(page: Page, steps: Sequence[Step]) -> List[str]:
+    """Steps of which the text does not say where they go: readers do not see the info string."""
+    found, last = [], 0
+    for step in steps:
+        text = " ".join(line for number, line in page.prose if last < number < step.block.line)
+        last = step.block.line
+        words = [Path(step.file).name, *[n.rpartition(":")[2] for n in (step.after, *step.names) if n]]
+        if not any(re.search(rf"\b{re.escape(word.replace('-', ' '))}\b", text) for word in words):
+            found.append(f"{step.where}: the text above does not say where this goes: it names none of {', '.join(words)}")
     return found
 
 
@@ -576,6 +596,31 @@ def stats(pages: Sequence[Page]) -> str:
     )
 
 
+# ---- for those who follow ----
+
+
+def list_steps(page: Page) -> str:
+    rows = [f"{n:3}  {step.where}  {' '.join(step.block.words[2:])}" for n, step in enumerate(steps_of(page), 1)]
+    return "\n".join(rows)
+
+
+def apply_steps(page: Page, last: Optional[int], target: Path) -> List[str]:
+    """Writes the programs as they are after so many steps; returns the files written."""
+    steps = steps_of(page)
+    if last is not None and last > len(steps):
+        raise Problem(f"{page.path.name} has {len(steps)} steps")
+    files, final = book_steps.start(own(page), ROOT), book_steps.stage(own(page), ROOT)
+    for step in steps[:last]:
+        book_steps.apply(step, files, final)
+    there = [name for name in files if (target / name).exists()]
+    if there:
+        raise Problem(f"{target / there[0]} is there already")
+    for name, found in files.items():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        (target / name).write_text(book_units.join(found), encoding="utf-8")
+    return sorted(files)
+
+
 # ---- the command line ----
 
 
@@ -624,6 +669,13 @@ def main(argv: List[str]) -> int:
             return 0
         if verb == "skeleton" and len(names) == 1:
             print(book_skeleton.markdown(chapter(names[0], ROOT), ROOT))
+            return 0
+        if verb == "steps" and len(names) == 1:
+            print(list_steps(chosen(names)[0]))
+            return 0
+        if verb == "apply" and len(names) in (2, 3) and (len(names) == 2 or names[1].isdigit()):
+            written = apply_steps(chosen(names[:1])[0], int(names[1]) if len(names) == 3 else None, Path(names[-1]))
+            print(f"{names[-1]}: {' '.join(written)}")
             return 0
         quit_with((__doc__ or "").split("\n", 2)[2])
     except (Problem, BookError, StepError, UnitError, AssertionError) as problem:
