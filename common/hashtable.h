@@ -14,7 +14,7 @@
 // buckets, so that no single call pays for the whole table.
 //
 // Invariants: a node is in the bucket of its hcode, in exactly one of the two tables; the older
-// table is empty below resizing_pos, and has no buckets at all when nothing is being moved.
+// table is empty below resizing_pos, and the call that finds it empty throughout frees it.
 //
 // The table neither allocates nor frees nodes. The user sets hcode and key_len before a node is
 // inserted and leaves them alone while it is in the table, and never inserts an equal key twice.
@@ -221,7 +221,7 @@ static inline bool h_check(const struct htab *htab, size_t first) {
 // Tells whether every invariant holds. For tests. Cost: O(buckets + nodes).
 static inline bool hm_check(const struct hmap *hmap) {
     bool growing = hmap->older.tab != NULL;
-    if (growing && (hmap->older.size == 0 || hmap->older.mask * 2 + 1 != hmap->newer.mask)) {
+    if (growing && hmap->older.mask * 2 + 1 != hmap->newer.mask) {
         return false;
     }
     return h_check(&hmap->newer, 0) && h_check(&hmap->older, hmap->resizing_pos);

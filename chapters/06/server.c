@@ -28,6 +28,7 @@ enum {
 enum conn_state {
     STATE_REQ, // waits for requests: reading
     STATE_RES, // waits for the client to take a reply: writing
+    STATE_BAD, // sent what nobody understands: waits for it to hang up
     STATE_END, // to be closed
 };
 
@@ -85,6 +86,13 @@ static void unwatch(int fd) {
 
 // ---- requests: one message in, the same message out ----
 
+// Nothing after a bad message can be understood: ends the replies here, all of which are through.
+static void reject_input(struct conn *conn, const char *why) {
+    msg("%s", why);
+    shutdown(conn->fd, SHUT_WR);
+    conn->state = STATE_BAD;
+}
+
 // message = u32 len, len bytes      len <= k_max_msg
 //
 // Answers the first message in rbuf, if it is whole. Returns whether there is a reply to send.
@@ -93,8 +101,7 @@ static bool try_one_request(struct conn *conn) {
     if (conn->rbuf_size >= 4) {
         len = load_u32(conn->rbuf);
         if (len > k_max_msg) {
-            msg("too long");
-            conn->state = STATE_END;
+            reject_input(conn, "too long");
             return false;
         }
     }
@@ -165,29 +172,37 @@ static void state_res(struct conn *conn) {
     }
 }
 
-// Closes the connection and frees it. Input that nobody has read would turn the close into a reset,
-// which can overtake the last replies, so what has come is read first.
-static void conn_done(struct conn *conn) {
-    for (int i = 0; i < 16 && read(conn->fd, conn->rbuf, sizeof(conn->rbuf)) > 0; i++) {
+// Throws away what still comes behind a bad message. To close at once would not do: while there is
+// input that nobody has read, a close is a reset, and that destroys replies which are on their way.
+static void state_bad(struct conn *conn) {
+    uint8_t unread[4096];
+    ssize_t n = read(conn->fd, unread, sizeof(unread));
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        conn->state = STATE_END;
     }
+}
+
+// Closes the connection and frees it.
+static void conn_done(struct conn *conn) {
     unwatch(conn->fd);
     g_data.fd2conn[conn->fd] = NULL;
     close(conn->fd);
     free(conn);
-    g_data.poll_set[g_data.listen_fd].events = POLLIN; // a descriptor is free again
 }
 
 // Does what a ready connection is waiting for.
 static void connection_io(struct conn *conn) {
     if (conn->state == STATE_RES) {
         state_res(conn);
+    } else if (conn->state == STATE_BAD) {
+        state_bad(conn);
     } else if (try_fill_buffer(conn)) {
         state_req(conn);
     }
     if (conn->state == STATE_END) {
         conn_done(conn);
     } else {
-        g_data.poll_set[conn->fd].events = conn->state == STATE_REQ ? POLLIN : POLLOUT;
+        g_data.poll_set[conn->fd].events = conn->state == STATE_RES ? POLLOUT : POLLIN;
     }
 }
 
@@ -200,7 +215,7 @@ static bool accept_new_conn(void) {
         }
         if (errno != EAGAIN) {
             // Out of descriptors, most likely. The client stays in the queue, and poll() would
-            // report it again and again: look away until something is closed, or a while passed.
+            // report it again and again: look away until something else happens, or a while passed.
             g_data.poll_set[g_data.listen_fd].events = 0;
         }
         return false;
@@ -255,9 +270,7 @@ static bool one_turn(void) {
     if (ready < 0 && errno != EINTR) {
         die("poll");
     }
-    if (ready == 0) {
-        g_data.poll_set[g_data.listen_fd].events = POLLIN;
-    }
+    g_data.poll_set[g_data.listen_fd].events = POLLIN;
     for (size_t fd = 0; ready > 0 && fd < g_data.nfds; fd++) {
         if (!g_data.poll_set[fd].revents) {
             continue;

@@ -66,11 +66,6 @@ int main(int argc, char **argv) {
         msg("usage: %s command [argument ...]", argv[0]);
         return 1;
     }
-    struct slice *args = mem_calloc((size_t)argc, sizeof(*args));
-    for (int i = 1; i < argc; i++) {
-        args[i - 1] = (struct slice){(const uint8_t *)argv[i], strlen(argv[i])};
-    }
-
     // Writing to a server that has left shall fail with EPIPE, not end this program without a word.
     signal(SIGPIPE, SIG_IGN);
 
@@ -79,6 +74,10 @@ int main(int argc, char **argv) {
     int fd = tcp_connect(ip, port);
     if (fd < 0) {
         die("connect %s:%u", inet_ntoa(ip), (unsigned)port);
+    }
+    struct slice *args = mem_calloc((size_t)argc, sizeof(*args));
+    for (int i = 1; i < argc; i++) {
+        args[i - 1] = (struct slice){(const uint8_t *)argv[i], strlen(argv[i])};
     }
     send_req(fd, args, (size_t)argc - 1);
     read_res(fd);

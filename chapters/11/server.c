@@ -39,6 +39,7 @@ enum {
 enum conn_state {
     STATE_REQ, // waits for requests: reading
     STATE_RES, // waits for the client to take a reply: writing
+    STATE_BAD, // sent what nobody understands: waits for it to hang up
     STATE_END, // to be closed
 };
 
@@ -66,7 +67,8 @@ struct lookup_key {
 struct conn {
     int fd;
     enum conn_state state;
-    bool eof;        // no more will be read
+    bool eof;        // the client has sent all it will send
+    bool bad;        // it has sent what nobody understands
     struct buf rbuf; // received, not answered yet
     struct buf wbuf; // answered, not sent yet
 };
@@ -480,11 +482,11 @@ static void reply_request(const struct slice *args, int nargs, struct buf *out) 
     store_u32(buf_data(out) + start, (uint32_t)(buf_size(out) - start - 4));
 }
 
-// Nothing after a bad message can be understood: as if the input had ended before it.
+// Nothing after a bad message can be understood: what came before it is still answered.
 static void reject_input(struct conn *conn, const char *why) {
     msg("%s", why);
     buf_truncate(&conn->rbuf, 0);
-    conn->eof = true;
+    conn->bad = true;
 }
 
 // Finding a key means waiting for memory twice: for the bucket, and for the entry that it points
@@ -600,7 +602,10 @@ static void state_req(struct conn *conn) {
             return;
         }
     }
-    if (conn->eof) {
+    if (conn->bad) {
+        shutdown(conn->fd, SHUT_WR);
+        conn->state = STATE_BAD;
+    } else if (conn->eof) {
         conn->state = STATE_END;
     }
 }
@@ -612,19 +617,24 @@ static void state_res(struct conn *conn) {
     }
 }
 
-// Closes the connection and frees it. Input that nobody has read would turn the close into a reset,
-// which can overtake the last replies, so what has come is read first.
-static void conn_done(struct conn *conn) {
+// Throws away what still comes behind a bad message. To close at once would not do: while there is
+// input that nobody has read, a close is a reset, and that destroys replies which are on their way.
+static void state_bad(struct conn *conn) {
     uint8_t unread[4096];
-    for (int i = 0; i < 16 && read(conn->fd, unread, sizeof(unread)) > 0; i++) {
+    ssize_t n = read(conn->fd, unread, sizeof(unread));
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        conn->state = STATE_END;
     }
+}
+
+// Closes the connection and frees it.
+static void conn_done(struct conn *conn) {
     unwatch(conn->fd);
     g_data.fd2conn[conn->fd] = NULL;
     close(conn->fd);
     buf_dispose(&conn->rbuf);
     buf_dispose(&conn->wbuf);
     free(conn);
-    g_data.poll_set[g_data.listen_fd].events = POLLIN; // a descriptor is free again
 }
 
 // Gives the memory of a buffer back that is empty and was large.
@@ -638,6 +648,8 @@ static void give_back(struct buf *buf) {
 static void connection_io(struct conn *conn) {
     if (conn->state == STATE_RES) {
         state_res(conn);
+    } else if (conn->state == STATE_BAD) {
+        state_bad(conn);
     } else if (try_fill_buffer(conn)) {
         state_req(conn);
     }
@@ -646,7 +658,7 @@ static void connection_io(struct conn *conn) {
     } else {
         give_back(&conn->rbuf);
         give_back(&conn->wbuf);
-        g_data.poll_set[conn->fd].events = conn->state == STATE_REQ ? POLLIN : POLLOUT;
+        g_data.poll_set[conn->fd].events = conn->state == STATE_RES ? POLLOUT : POLLIN;
     }
 }
 
@@ -659,7 +671,7 @@ static bool accept_new_conn(void) {
         }
         if (errno != EAGAIN) {
             // Out of descriptors, most likely. The client stays in the queue, and poll() would
-            // report it again and again: look away until something is closed, or a while passed.
+            // report it again and again: look away until something else happens, or a while passed.
             g_data.poll_set[g_data.listen_fd].events = 0;
         }
         return false;
@@ -711,9 +723,7 @@ static bool one_turn(void) {
     if (ready < 0 && errno != EINTR) {
         die("poll");
     }
-    if (ready == 0) {
-        g_data.poll_set[g_data.listen_fd].events = POLLIN;
-    }
+    g_data.poll_set[g_data.listen_fd].events = POLLIN;
     for (size_t fd = 0; ready > 0 && fd < g_data.nfds; fd++) {
         if (!g_data.poll_set[fd].revents) {
             continue;

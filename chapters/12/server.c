@@ -44,6 +44,7 @@ enum {
 enum conn_state {
     STATE_REQ, // waits for requests: reading
     STATE_RES, // waits for the client to take a reply: writing
+    STATE_BAD, // sent what nobody understands: waits for it to hang up
     STATE_END, // to be closed
 };
 
@@ -71,7 +72,8 @@ struct lookup_key {
 struct conn {
     int fd;
     enum conn_state state;
-    bool eof;        // no more will be read
+    bool eof;        // the client has sent all it will send
+    bool bad;        // it has sent what nobody understands
     struct buf rbuf; // received, not answered yet
     struct buf wbuf; // answered, not sent yet
     struct dlist idle_node;
@@ -89,7 +91,6 @@ static struct {
     int stop_pipe[2];
     struct hash_key hash_key;
     struct hmap db;
-    int64_t now_ms;          // when the loop looked at the clock last
     int64_t idle_timeout_ms; // 0 for never
     struct dlist idle_list;  // all connections, the longest idle first
 } g_data;
@@ -490,11 +491,11 @@ static void reply_request(const struct slice *args, int nargs, struct buf *out) 
     store_u32(buf_data(out) + start, (uint32_t)(buf_size(out) - start - 4));
 }
 
-// Nothing after a bad message can be understood: as if the input had ended before it.
+// Nothing after a bad message can be understood: what came before it is still answered.
 static void reject_input(struct conn *conn, const char *why) {
     msg("%s", why);
     buf_truncate(&conn->rbuf, 0);
-    conn->eof = true;
+    conn->bad = true;
 }
 
 // Finding a key means waiting for memory twice: for the bucket, and for the entry that it points
@@ -561,7 +562,7 @@ static bool try_one_request(struct conn *conn) {
 
 // Notes that a byte has moved: the connection is the least idle of all.
 static void renew_idle(struct conn *conn) {
-    conn->idle_start = g_data.now_ms;
+    conn->idle_start = get_monotonic_msec();
     dlist_detach(&conn->idle_node);
     dlist_insert_before(&g_data.idle_list, &conn->idle_node);
 }
@@ -620,7 +621,10 @@ static void state_req(struct conn *conn) {
             return;
         }
     }
-    if (conn->eof) {
+    if (conn->bad) {
+        shutdown(conn->fd, SHUT_WR);
+        conn->state = STATE_BAD;
+    } else if (conn->eof) {
         conn->state = STATE_END;
     }
 }
@@ -632,12 +636,18 @@ static void state_res(struct conn *conn) {
     }
 }
 
-// Closes the connection and frees it. Input that nobody has read would turn the close into a reset,
-// which can overtake the last replies, so what has come is read first.
-static void conn_done(struct conn *conn) {
+// Throws away what still comes behind a bad message. To close at once would not do: while there is
+// input that nobody has read, a close is a reset, and that destroys replies which are on their way.
+static void state_bad(struct conn *conn) {
     uint8_t unread[4096];
-    for (int i = 0; i < 16 && read(conn->fd, unread, sizeof(unread)) > 0; i++) {
+    ssize_t n = read(conn->fd, unread, sizeof(unread));
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        conn->state = STATE_END;
     }
+}
+
+// Closes the connection and frees it.
+static void conn_done(struct conn *conn) {
     unwatch(conn->fd);
     g_data.fd2conn[conn->fd] = NULL;
     dlist_detach(&conn->idle_node);
@@ -645,7 +655,6 @@ static void conn_done(struct conn *conn) {
     buf_dispose(&conn->rbuf);
     buf_dispose(&conn->wbuf);
     free(conn);
-    g_data.poll_set[g_data.listen_fd].events = POLLIN; // a descriptor is free again
 }
 
 // Gives the memory of a buffer back that is empty and was large.
@@ -659,6 +668,8 @@ static void give_back(struct buf *buf) {
 static void connection_io(struct conn *conn) {
     if (conn->state == STATE_RES) {
         state_res(conn);
+    } else if (conn->state == STATE_BAD) {
+        state_bad(conn);
     } else if (try_fill_buffer(conn)) {
         state_req(conn);
     }
@@ -667,7 +678,7 @@ static void connection_io(struct conn *conn) {
     } else {
         give_back(&conn->rbuf);
         give_back(&conn->wbuf);
-        g_data.poll_set[conn->fd].events = conn->state == STATE_REQ ? POLLIN : POLLOUT;
+        g_data.poll_set[conn->fd].events = conn->state == STATE_RES ? POLLOUT : POLLIN;
     }
 }
 
@@ -680,7 +691,7 @@ static bool accept_new_conn(void) {
         }
         if (errno != EAGAIN) {
             // Out of descriptors, most likely. The client stays in the queue, and poll() would
-            // report it again and again: look away until something is closed, or a while passed.
+            // report it again and again: look away until something else happens, or a while passed.
             g_data.poll_set[g_data.listen_fd].events = 0;
         }
         return false;
@@ -695,8 +706,9 @@ static bool accept_new_conn(void) {
     }
     watch(connfd, POLLIN);
     struct conn *conn = mem_alloc(sizeof(*conn));
-    *conn = (struct conn){.fd = connfd, .state = STATE_REQ, .idle_start = g_data.now_ms};
-    dlist_insert_before(&g_data.idle_list, &conn->idle_node);
+    *conn = (struct conn){.fd = connfd, .state = STATE_REQ};
+    dlist_init(&conn->idle_node);
+    renew_idle(conn);
     g_data.fd2conn[connfd] = conn;
     return true;
 }
@@ -733,9 +745,8 @@ static int next_timer_ms(void) {
     return next_ms - now_ms < INT_MAX ? (int)(next_ms - now_ms) + 1 : INT_MAX;
 }
 
-// Closes the connections that have been idle for too long.
-static void process_timers(void) {
-    int64_t now_ms = get_monotonic_msec();
+// Closes the connections that had been idle for too long at `now_ms`.
+static void process_timers(int64_t now_ms) {
     struct conn *conn;
     while ((conn = first_idle()) && now_ms > conn->idle_start + g_data.idle_timeout_ms) {
         msg("removing idle connection: %d", conn->fd);
@@ -774,15 +785,15 @@ static bool one_turn(void) {
     if (ready < 0 && errno != EINTR) {
         die("poll");
     }
-    if (ready == 0) {
-        g_data.poll_set[g_data.listen_fd].events = POLLIN;
-    }
+    // Who is idle is seen here: serving some may take long, and what came for others meanwhile has
+    // not been read yet.
+    int64_t polled_ms = get_monotonic_msec();
+    g_data.poll_set[g_data.listen_fd].events = POLLIN;
     for (size_t fd = 0; ready > 0 && fd < g_data.nfds; fd++) {
         if (!g_data.poll_set[fd].revents) {
             continue;
         }
         ready--;
-        g_data.now_ms = get_monotonic_msec();
         if ((int)fd == g_data.stop_pipe[0]) {
             return false;
         }
@@ -793,7 +804,7 @@ static bool one_turn(void) {
             connection_io(g_data.fd2conn[fd]);
         }
     }
-    process_timers();
+    process_timers(polled_ms);
     return true;
 }
 
