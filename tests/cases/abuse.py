@@ -409,6 +409,33 @@ def _read_late(chapter: int, junk: int) -> None:
         conn.expect_closed()
 
 
+@case(since=6)
+def bad_length_and_no_hanging_up(chapter: int) -> None:
+    """Clients that stay after the server has ended the connection, and some that go on sending: no
+    spin, no memory, and their descriptors are free once they leave."""
+    with start(chapter) as server, server.connect() as other, ExitStack() as stack:
+        say(other, tag="other")
+        before, rss = server.fd_count(), server.rss_kb()
+        conns = [stack.enter_context(server.connect()) for _ in range(20)]
+        for conn in conns:
+            conn.send(wire.u32(2**32 - 1))
+            conn.expect_closed()
+        for conn in conns[::2]:
+            conn.ended = ""
+            conn.send_some(b"x" * 1_000_000, 0.01)
+        say(other, tag="other")
+        uses_no_cpu(server, "clients that stay after a bad message")
+        grown = server.rss_kb() - rss
+        if grown > (4 << 10) + (500 << 10 if watched() else 0):
+            fail(f"what ten clients sent behind a bad message has cost {grown} KiB of memory")
+        for conn in conns[::3]:
+            conn.reset()
+        for conn in conns:
+            conn.close()
+        wait_until(lambda: server.fd_count() == before, "the connections that have gone are closed")
+        say(other, tag="other")
+
+
 # ---- time ----
 
 
