@@ -2,7 +2,7 @@
 # a line or two is a tool in tests/tools/.
 
 CHAPTERS := $(patsubst chapters/%/server.c,%,$(wildcard chapters/[0-9][0-9]/server.c))
-PLAIN := all help demo test check asan tsan valgrind broken format format-check clean build
+PLAIN := all help demo test bench bench-quick bench-full book-check book-update check asan tsan valgrind broken format format-check clean build
 NUMBERED := demo test run diff forward build
 VARIABLES := SERVER CLIENT HEADERS ARGS PORT BIND HOST IDLE_TIMEOUT_MS HASH_SEED TEST_SEED \
     TEST_TIME_FACTOR WRAPPER CC SAN B JOBS PYTHON NO_COLOR
@@ -96,6 +96,13 @@ tsan: export SAN = thread
 asan tsan: export B = build/$@
 asan: ; @$(submake) build && $(call run,$(CHAPTERS))
 tsan: ; @$(submake) $(threaded:%=build-%) && $(call run,$(threaded))
+
+bench: scale = normal
+bench-quick: scale = quick
+bench-full: scale = full
+bench bench-quick bench-full: ; @$(submake) -s build && $(call python)/../bench/bench.py $(scale)
+
+book-check book-update: ; @$(call python)/book.py $(@:book-%=%)
 
 check: ; @$(call python)/check.py
 

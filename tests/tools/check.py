@@ -35,6 +35,7 @@ STEPS = [
     Step("tests with address and undefined", "gcc pytest address,undefined", "make asan"),
     Step("tests with the thread sanitizer", "gcc pytest thread", "make tsan"),
     Step("lab programs under valgrind", "gcc valgrind", "make valgrind"),
+    Step("benchmarks, every reply checked", "gcc", "make bench-quick"),
 ]
 
 PACKAGES = {
