@@ -100,7 +100,7 @@ tsan: ; @$(submake) $(threaded:%=build-%) && $(call run,$(threaded))
 bench: scale = normal
 bench-quick: scale = quick
 bench-full: scale = full
-bench bench-quick bench-full: ; @$(submake) -s build && $(call python)/../bench/bench.py $(scale)
+bench bench-quick bench-full: build ; @$(call python)/../bench/bench.py $(scale)
 
 book-check book-update: ; @$(call python)/book.py $(@:book-%=%)
 
