@@ -11,6 +11,9 @@ from cases import Case, abuse, cases, clients, framing, idle, processes, readme,
 from cases.idle import now_ms
 from cases.talk import say
 from harness import Conn, Server, limit
+from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
+
+assert vector_servers  # a fixture
 
 Silent = Tuple[Conn, float, List[float]]
 
@@ -60,9 +63,19 @@ def test_strings(case: Case) -> None:
     case(12)
 
 
-@pytest.mark.parametrize("case", cases(12, replies, clients))
+@pytest.mark.parametrize("case", cases(12, replies))
 def test_replies(case: Case) -> None:
     case(12)
+
+
+@pytest.mark.parametrize("case", cases(12, clients))
+def test_clients(case: Case) -> None:
+    case(12)
+
+
+@pytest.mark.parametrize("vector", vector_cases(12))
+def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
+    vector_servers.play(vector, 12)
 
 
 @pytest.mark.parametrize("case", cases(12, zsets))

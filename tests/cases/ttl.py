@@ -1,0 +1,662 @@
+"""Time to live (13 and later): expire, pexpire, ttl, pttl, persist, and keys that are past their time.
+
+A key must be seen up to its deadline and by no command afterwards, whether or not the server's timer has
+got round to it. Deadlines here are far away, or known to be over: a key that is sent a TTL of n ms
+between the times a and b lives until a + n at least, and is gone at b + n + 2.
+"""
+from __future__ import annotations
+
+import random
+import time
+from typing import List, Sequence, Tuple
+
+from harness import AnyOrder, Between, Conn, Err, Model, OneOf, Server, fail, limit, seed, settings, wait_until, wire
+from harness.model import BAD_INTS, INT64_MAX, INT64_MIN
+
+from . import case
+from .idle import closes, cpu_us, now_ms, timed
+from .talk import Counts, Hammer, paused, say, start, uses_no_cpu, watched
+
+__tracebackhide__ = settings.__tracebackhide__
+
+GONE = 2  # ms after a deadline, when the whole milliseconds of any clock have passed it
+FAR = 10**9  # ms: twelve days
+NIL, ONE = wire.frame(wire.encode_value(None)), wire.frame(wire.encode_value(1))
+
+
+def until(ms: float) -> None:
+    """Lets the time come."""
+    while now_ms() < ms:
+        time.sleep(max(0.0002, (ms - now_ms()) / 1000))
+
+
+def about(ms: int) -> Between:
+    """What `pttl` may answer some time after it was set to that."""
+    return Between(ms - int(limit(20_000)), ms)
+
+
+def about_s(ms: int) -> Between:
+    """What `ttl` may answer, in seconds."""
+    return Between((ms - int(limit(20_000)) + 500) // 1000, (ms + 500) // 1000)
+
+
+# ---- the commands ----
+
+
+@case(since=13)
+def a_key_without_and_with_a_ttl(chapter: int) -> None:
+    with start(chapter) as server, server.connect() as conn:
+        for command in (["ttl", "k"], ["pttl", "k"]):
+            conn.ask(*command, expect=-2)
+        for command in (["expire", "k", "100"], ["pexpire", "k", "100"], ["persist", "k"]):
+            conn.ask(*command, expect=0)
+        for words in (["set", "k", "v"], ["zadd", "z", "1", "n"]):
+            key = words[1]
+            conn.ask(*words)
+            conn.ask("ttl", key, expect=-1)
+            conn.ask("pttl", key, expect=-1)
+            conn.ask("persist", key, expect=0)
+            conn.ask("expire", key, "1000", expect=1)
+            conn.ask("ttl", key, expect=about_s(1_000_000))
+            conn.ask("pttl", key, expect=about(1_000_000))
+            conn.ask("pexpire", key, "2000000", expect=1)
+            conn.ask("ttl", key, expect=about_s(2_000_000))
+            conn.ask("pttl", key, expect=about(2_000_000))
+            conn.ask("persist", key, expect=1)
+            conn.ask("persist", key, expect=0)
+            conn.ask("ttl", key, expect=-1)
+            conn.ask("pttl", key, expect=-1)
+        conn.ask("get", "k", expect=b"v")
+        conn.ask("zscore", "z", "n", expect=1.0)
+
+
+@case(since=13)
+def zero_or_less_deletes(chapter: int) -> None:
+    amounts = ["0", "-1", "-0", "-1000", str(-(2**31)), str(-(2**32)), str(-(10**15)), str(INT64_MIN), str(INT64_MIN // 1000)]
+    with start(chapter) as server, server.connect() as conn:
+        for amount in amounts:
+            for command in ("expire", "pexpire"):
+                conn.ask(command, "k", amount, expect=0)
+                for words in (["set", "k", "v"], ["zadd", "k", "1", "n"]):
+                    for earlier in (None, "100"):
+                        conn.ask(*words)
+                        if earlier:
+                            conn.ask("expire", "k", earlier, expect=1)
+                        conn.ask(command, "k", amount, expect=1)
+                        conn.ask("pttl", "k", expect=-2)
+                        conn.ask("get", "k", expect=None)
+                        conn.ask("keys", expect=[])
+                        conn.ask("del", "k", expect=0)
+
+
+@case(since=13)
+def far_deadlines(chapter: int) -> None:
+    """Numbers that do not fit 32 bits, as milliseconds, and as seconds before or after they are multiplied."""
+    with start(chapter) as server, server.connect() as conn:
+        conn.ask("set", "k", "v")
+        for n in (2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1, 2**32, 2**32 + 1, 10**12, 10**15, 2**53 + 1):
+            if n * 1000 < INT64_MAX - 10**15:
+                conn.ask("expire", "k", str(n), expect=1)
+                conn.ask("ttl", "k", expect=about_s(n * 1000))
+                conn.ask("pttl", "k", expect=about(n * 1000))
+            conn.ask("pexpire", "k", str(n), expect=1)
+            conn.ask("ttl", "k", expect=about_s(n))
+            conn.ask("pttl", "k", expect=about(n))
+            conn.ask("get", "k", expect=b"v")
+        for n in (2**32 // 1000, 2**32 // 1000 + 1, 2**31 // 1000 + 1, 2**63 // 1000 - 10**12):
+            conn.ask("expire", "k", str(n), expect=1)
+            conn.ask("pttl", "k", expect=about(n * 1000))
+        conn.ask("pexpire", "k", str(INT64_MAX - 10**15), expect=1)
+        conn.ask("pttl", "k", expect=about(INT64_MAX - 10**15))
+
+
+@case(since=13)
+def deadlines_that_do_not_fit(chapter: int) -> None:
+    """An error, and nothing has changed: not the key, not its TTL, and no other one."""
+    too_large = [("pexpire", INT64_MAX), ("expire", INT64_MAX), ("expire", INT64_MAX // 1000 + 1)]
+    too_large += [("expire", 2**64 // 1000 + 100), ("expire", 2**62), ("expire", 10**16)]
+    with start(chapter) as server, server.connect() as conn:
+        conn.ask("set", "k", "v")
+        conn.ask("set", "plain", "v")
+        conn.ask("zadd", "z", "1", "n")
+        for ttl, others in ((FAR, "k"), (-1, "plain"), (FAR, "z")):
+            if ttl > 0:
+                conn.ask("pexpire", others, str(ttl), expect=1)
+            expect = about(ttl) if ttl > 0 else ttl
+            for command, amount in too_large:
+                conn.ask(command, others, str(amount), expect=Err(wire.ERR_ARG))
+                conn.ask("pttl", others, expect=expect)
+        conn.ask("get", "k", expect=b"v")
+        conn.ask("zscore", "z", "n", expect=1.0)
+        conn.ask("keys", expect=AnyOrder([b"k", b"plain", b"z"]))
+
+
+@case(since=13)
+def amounts_that_are_no_integers(chapter: int) -> None:
+    """An error whether or not there is such a key; nothing has changed."""
+    with start(chapter) as server, server.connect() as conn:
+        conn.ask("set", "k", "v")
+        conn.ask("pexpire", "k", str(FAR), expect=1)
+        for amount in BAD_INTS + [b"-9223372036854775809", b"inf", b"1e3", b"\xb2", b"0x"]:
+            for command in ("expire", "pexpire"):
+                for key in ("k", "none"):
+                    conn.ask(command, key, amount, expect=Err(wire.ERR_ARG))
+        conn.ask("pttl", "k", expect=about(FAR))
+        conn.ask("get", "k", expect=b"v")
+
+
+@case(since=13)
+def ttl_is_rounded_to_the_nearest_second(chapter: int) -> None:
+    """`ttl` stands between two `pttl`, so it is known what it had to round."""
+    with start(chapter) as server, server.connect() as conn:
+        conn.ask("set", "k", "v")
+        for n in (100_400, 100_499, 100_500, 100_501, 100_600, 1_000_999, 1_001_000, 1_001_001, 10_000, 999_999_501):
+            conn.ask("pexpire", "k", str(n), expect=1)
+            before, ttl, after = conn.pipeline([["pttl", "k"], ["ttl", "k"], ["pttl", "k"]])
+            assert isinstance(before, int) and isinstance(after, int) and isinstance(ttl, int)
+            if not (after + 499) // 1000 <= ttl <= (before + 500) // 1000:
+                fail(f"pttl {before}, ttl {ttl}, pttl {after}: not rounded to the nearest second")
+
+
+@case(since=13)
+def the_last_second(chapter: int) -> None:
+    """A key that is there never has a TTL below 0, and half a second left is 0 or 1, never -1 or -2."""
+    with start(chapter) as server, server.connect() as conn:
+        for ms in (300, 60):
+            conn.ask("set", "k", "v")
+            began = now_ms()
+            conn.ask("pexpire", "k", str(ms), expect=1)
+            rounds = 0
+            while True:
+                value, ttl, pttl, after = conn.pipeline([["get", "k"], ["ttl", "k"], ["pttl", "k"], ["get", "k"]])
+                if value is None:
+                    break
+                rounds += 1
+                gone = after is None
+                assert isinstance(pttl, int) and (0 <= pttl <= ms or gone and pttl == -2), pttl
+                assert ttl in (0, 1) or gone and ttl == -2, ttl
+            assert rounds > 0 or now_ms() > began + ms / 2
+            conn.ask("pttl", "k", expect=-2)
+
+
+@case(since=13)
+def wrong_numbers_of_arguments(chapter: int) -> None:
+    with start(chapter) as server, server.connect() as conn:
+        conn.ask("set", "k", "v")
+        for name, args in (("expire", 2), ("pexpire", 2), ("ttl", 1), ("pttl", 1), ("persist", 1)):
+            for n in {0, args - 1, args + 1, 10} - {args}:
+                conn.ask(name, *["k", "100", "NX"][:n], *["x"] * (n - 3), expect=Err(wire.ERR_ARG))
+            conn.ask(name.upper(), *["none", "100"][:args])
+        conn.ask("pttl", "k", expect=-1)
+
+
+# ---- what other commands do to a TTL ----
+
+
+@case(since=13)
+def set_takes_the_ttl_away(chapter: int) -> None:
+    """With a value of any length, also in place of a sorted set; the key outlives the deadline it had."""
+    with start(chapter) as server, server.connect() as conn:
+        began = now_ms()
+        for i, value in enumerate(["v", "w", "", "longer" * 100, "v" * 5000]):
+            conn.ask("set", f"k{i}", "v")
+            conn.ask("pexpire", f"k{i}", "60", expect=1)
+            conn.ask("set", f"k{i}", value, expect=None)
+            conn.ask("zadd", f"z{i}", "1", "n")
+            conn.ask("pexpire", f"z{i}", "60", expect=1)
+            conn.ask("set", f"z{i}", value, expect=None)
+        if now_ms() > began + 55:
+            return  # too slow: some were gone before the `set`
+        for i in range(5):
+            conn.ask("pttl", f"k{i}", expect=-1)
+            conn.ask("pttl", f"z{i}", expect=-1)
+        until(began + 120)
+        conn.ask("get", "k2", expect=b"")
+        conn.ask("get", "z4", expect=b"v" * 5000)
+        conn.ask("keys", expect=AnyOrder([b"%c%d" % (c, i) for c in b"kz" for i in range(5)]))
+        conn.ask("persist", "k0", expect=0)
+
+
+@case(since=13)
+def others_keep_the_ttl(chapter: int) -> None:
+    """`zadd`, `zrem` of one name of several, whatever only looks, and whatever fails."""
+    with start(chapter) as server, server.connect() as conn:
+        conn.ask("set", "k", "v")
+        conn.ask("zadd", "z", "1", "a")
+        conn.ask("pexpire", "k", str(FAR), expect=1)
+        conn.ask("pexpire", "z", str(FAR), expect=1)
+        for words, expect in (
+            (["zadd", "z", "2", "a"], 0), (["zadd", "z", "2", "b"], 1), (["zadd", "z", "x", "b"], Err(4)),
+            (["zrem", "z", "a"], 1), (["zrem", "z", "none"], 0), (["zscore", "z", "b"], 2.0),
+            (["zquery", "z", "0", "", "0", "9"], [b"b", 2.0]), (["get", "z"], Err(3)), (["get", "k"], b"v"),
+            (["zadd", "k", "1", "n"], Err(3)), (["zrem", "k", "n"], Err(3)), (["set", "k"], Err(4)),
+            (["del", "other"], 0), (["expire", "k", "x"], Err(4)), (["keys"], AnyOrder([b"k", b"z"])),
+        ):  # fmt: skip
+            conn.ask(*words, expect=expect)
+            conn.ask("pttl", "k", expect=about(FAR))
+            conn.ask("pttl", "z", expect=about(FAR))
+
+
+@case(since=13)
+def a_new_key_has_no_ttl(chapter: int) -> None:
+    """One that comes back after `del`, `zrem` of the last name, `expire 0` or its deadline."""
+    with start(chapter) as server, server.connect() as conn:
+        for ends in (["del", "k"], ["zrem", "k", "n"], ["expire", "k", "0"], ["pexpire", "k", "1"]):
+            for words in (["set", "k", "v"], ["zadd", "k", "1", "n"]):
+                conn.ask("zadd", "k", "1", "n", expect=1)
+                conn.ask("pexpire", "k", "1000000", expect=1)
+                conn.ask(*ends, expect=1)
+                until(now_ms() + 1 + GONE)
+                conn.ask(*words)
+                conn.ask("pttl", "k", expect=-1)
+                conn.ask("persist", "k", expect=0)
+                conn.ask("del", "k", expect=1)
+
+
+@case(since=13)
+def the_last_expire_counts(chapter: int) -> None:
+    """Longer, shorter, the same, through either command; and `persist` takes the last one away."""
+    with start(chapter) as server, server.connect() as conn:
+        began = now_ms()
+        for key in ("longer", "shorter", "persisted", "again"):
+            conn.ask("set", key, "v")
+        conn.ask("pexpire", "longer", "40", expect=1)
+        conn.ask("expire", "longer", "1000", expect=1)
+        conn.ask("expire", "shorter", "1000", expect=1)
+        conn.ask("pexpire", "shorter", "40", expect=1)
+        conn.ask("pexpire", "persisted", "40", expect=1)
+        conn.ask("persist", "persisted", expect=1)
+        for ms in ("500000", "40", "50", "40"):
+            conn.ask("pexpire", "again", ms, expect=1)
+        late = now_ms()
+        until(late + 50 + GONE)
+        if late > began + 35:
+            return  # too slow: some were gone before the next command
+        for key, value in (("longer", b"v"), ("shorter", None), ("persisted", b"v"), ("again", None)):
+            conn.ask("get", key, expect=value)
+        conn.ask("pttl", "longer", expect=about(1_000_000))
+        conn.ask("pttl", "persisted", expect=-1)
+
+
+# ---- at the deadline ----
+
+
+@case(since=13)
+def not_a_millisecond_early(chapter: int) -> None:
+    """Asked again and again, the key is seen until its deadline and not after it."""
+    with start(chapter) as server, server.connect() as conn:
+        for ms in (1, 2, 5, 30, 50):
+            sent = now_ms()
+            replies = conn.pipeline([["set", "k", "v"], ["pexpire", "k", str(ms)]])
+            done = now_ms()
+            assert replies == [None, 1]
+            while True:
+                asked = now_ms()
+                value = conn.ask("get", "k")
+                answered = now_ms()
+                if value is None:
+                    break
+                if asked > done + ms + GONE:
+                    fail(f"a key with a TTL of {ms} ms was seen {asked - done:.1f} ms after the reply to `pexpire`")
+            if answered < sent + ms:
+                fail(f"a key with a TTL of {ms} ms was gone {answered - sent:.1f} ms after `pexpire` was sent")
+
+
+def _gone_for(command: Sequence[str]) -> Tuple[List[object], List[object]]:
+    """What a command answers on an expired key, then `pttl`, `get`, `zscore` and `zquery`."""
+    none = [None, -2, None, []]
+    return {
+        "get": ([None], none), "del": ([0], none), "ttl": ([-2], none), "pttl": ([-2], none),
+        "persist": ([0], none), "expire": ([0], none), "pexpire": ([0], none),
+        "zscore": ([None], none), "zrem": ([0], none), "zquery": ([[]], none),
+        "set": ([None], [b"new", -1, Err(3), Err(3)]),
+        "zadd": ([1], [Err(3), -1, 5.0, [b"new", 5.0]]),
+    }[command[0]]  # fmt: skip
+
+
+EXPIRED = [
+    ["get"], ["del"], ["ttl"], ["pttl"], ["persist"], ["expire", "100"], ["expire", "0"], ["pexpire", "100"],
+    ["pexpire", "-1"], ["zscore", "n"], ["zrem", "n"], ["zquery", "-inf", "", "0", "10"], ["set", "new"],
+    ["zadd", "5", "new"],
+]  # fmt: skip
+
+
+@case(since=13)
+def an_expired_key_is_gone_for_every_command(chapter: int) -> None:
+    """Strings and sorted sets, each command as the first that comes upon the key. The server is stopped
+    while the time passes, and a thousand other keys are due first: the timer has not got to these yet."""
+    with start(chapter) as server, server.connect() as conn:
+        for kind in ("string", "set"):
+            for first in ("keys", "others"):
+                requests: List[List[str]] = []
+                expect: List[object] = []
+                keys = [f"{kind}{i}" for i in range(len(EXPIRED))]
+                for key in keys:
+                    words = ["set", key, "old"] if kind == "string" else ["zadd", key, "1", "n"]
+                    requests += [words, ["pexpire", key, "30"]]
+                conn.ask("set", "other", "v", expect=None)
+                bulk(conn, [wire.request("set", b"before%d" % i, b"") for i in range(1000)], NIL)
+                bulk(conn, [wire.request("pexpire", b"before%d" % i, b"28") for i in range(1000)], ONE)
+                conn.pipeline(requests)
+                deadline = now_ms() + 30
+                requests = []
+                if first == "keys":
+                    requests, expect = [["keys"]], [AnyOrder([b"other"])]
+                for key, command in zip(keys, EXPIRED):
+                    replies, after = _gone_for(command)
+                    requests += [[command[0], key, *command[1:]], ["get", key], ["pttl", key]]
+                    requests += [["zscore", key, "new"], ["zquery", key, "-inf", "", "0", "10"]]
+                    expect += replies + after
+                left = [keys[i].encode() for i, command in enumerate(EXPIRED) if command[0] in ("set", "zadd")]
+                requests.append(["keys"])
+                expect.append(AnyOrder([b"other", *left]))
+                with paused(server):
+                    conn.send(b"".join(wire.request(*words) for words in requests))
+                    until(deadline + GONE)
+                for reply in expect:
+                    conn.recv(reply)
+                for key in left:
+                    conn.ask("del", key, expect=1)
+
+
+@case(since=13)
+def another_connection_sees_it_go(chapter: int) -> None:
+    with start(chapter) as server, server.connect() as one, server.connect() as other:
+        one.ask("set", "k", "v")
+        other.ask("pexpire", "k", "20", expect=1)
+        gone = now_ms() + 20 + GONE
+        one.ask("pttl", "k", expect=OneOf(Between(0, 20), -2))
+        until(gone)
+        one.ask("get", "k", expect=None)
+        other.ask("pttl", "k", expect=-2)
+
+
+# ---- the timer ----
+
+
+@case(since=13, inside=True)
+def keys_expire_by_themselves(chapter: int) -> None:
+    """Without any request: the memory of their values comes back. Until then the loop sleeps."""
+    n, size = 48, 1 << 20
+    env = {"MALLOC_MMAP_THRESHOLD_": "262144"}  # glibc gives what is larger back to the system at once
+    with timed(chapter, 60_000, env=env) as server, server.connect() as idle:
+        say(idle)
+        before = server.rss_kb()
+        with server.connect() as conn:
+            for i in range(n):
+                conn.ask("set", f"k{i}", bytes([i]) * size, expect=None)
+            for i in range(n):
+                conn.ask("pexpire", f"k{i}", str(700 + i % 7), expect=1)
+            gone = now_ms() + 706 + GONE
+        full = server.rss_kb()
+        assert full > before + n * (size >> 10) * 3 // 4, (before, full)
+        used = server.cpu_ms()
+        time.sleep(0.3)
+        if server.cpu_ms() - used > 100:
+            fail(f"waiting for a deadline took {server.cpu_ms() - used} ms of processor time in 300 ms")
+        if not watched():
+            wait_until(lambda: server.rss_kb() < before + (full - before) // 4, "expired values are freed")
+        until(gone)
+        idle.ask("keys", expect=[b"saykey"])
+
+
+@case(since=13)
+def no_spin_before_a_deadline(chapter: int) -> None:
+    """What is left to wait is rounded up, as with idle connections."""
+    n = 40
+    with start(chapter) as server, server.connect() as conn:
+        conn.pipeline([["set", f"k{i}", "v"] for i in range(n)])
+        conn.pipeline([["pexpire", f"k{i}", str(30 + 3 * i)] for i in range(n)], [1] * n)
+        used, gone = cpu_us(server), now_ms() + 30 + 3 * n + GONE
+        until(gone)
+        used = cpu_us(server) - used
+        conn.ask("keys", expect=[])
+        if used > 300 * n and not watched():
+            fail(f"{n} keys expired; for each the server used {used / n:.0f} us of processor time")
+
+
+@case(since=13, inside=True)
+def deadlines_that_were_taken_away(chapter: int) -> None:
+    """Moved, taken away, deleted: they wake nobody. The heap holds the live ones alone."""
+    n, counts = 20, Counts()
+    with start(chapter, env=counts.env) as server, server.connect() as conn:
+        for i in range(n):
+            for kind in ("set", "longer", "del", "persisted", "later", "zero", "zset"):
+                conn.ask("set", f"{kind}{i}", "v")
+                conn.ask("pexpire", f"{kind}{i}", str(200 + 5 * i), expect=1)
+            conn.ask("set", f"set{i}", "w")
+            conn.ask("set", f"longer{i}", "w" * 100)
+            conn.ask("del", f"del{i}", expect=1)
+            conn.ask("persist", f"persisted{i}", expect=1)
+            conn.ask("pexpire", f"later{i}", str(FAR), expect=1)
+            conn.ask("expire", f"zero{i}", "0", expect=1)
+            conn.ask("del", f"zset{i}", expect=1)
+            conn.ask("zadd", f"zset{i}", "1", "n", expect=1)
+        counts.reset()
+        until(now_ms() + 310)
+        if counts.polls > 4:
+            fail(f"TTLs of 200 to 300 ms were taken away or moved, and yet poll() returned {counts.polls} times")
+        left = [f"{kind}{i}".encode() for kind in ("set", "longer", "persisted", "later", "zset") for i in range(n)]
+        conn.ask("keys", expect=AnyOrder(left))
+
+
+@case(since=13)
+def no_cpu_while_deadlines_are_far(chapter: int) -> None:
+    """They do not fit the int that poll() takes."""
+    for ms in (2**31, 2**32, 10**15):
+        with start(chapter) as server, server.connect() as conn:
+            conn.ask("set", "k", "v")
+            conn.ask("pexpire", "k", str(ms), expect=1)
+            uses_no_cpu(server, f"a TTL of {ms} ms")
+            conn.ask("get", "k", expect=b"v")
+
+
+@case(since=13, inside=True)
+def sleeps_while_deadlines_are_far(chapter: int) -> None:
+    """Not even a wake-up, where the lower half of the number happens to be small."""
+    counts = Counts()
+    with start(chapter, env=counts.env) as server, server.connect() as conn:
+        conn.ask("set", "k", "v")
+        for ms in (FAR, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1, 2**32, 2**32 + 1, 2**33 + 5, 2**62, INT64_MAX - 10**15):
+            conn.ask("pexpire", "k", str(ms), expect=1)
+            counts.reset()
+            time.sleep(0.03)
+            if counts.polls > 1:
+                fail(f"a TTL of {ms} ms: poll() returned {counts.polls} times within 30 ms")
+        conn.ask("get", "k", expect=b"v")
+
+
+@case(since=13)
+def idle_timeouts_beside_deadlines(chapter: int) -> None:
+    """Both kinds of timers go off at their time, whichever is nearer."""
+    with timed(chapter, 100) as server:
+        with server.connect() as conn:
+            conn.ask("set", "far", "v")
+            conn.ask("pexpire", "far", str(FAR), expect=1)
+            conn.ask("set", "near", "v")
+            since = now_ms()
+            conn.ask("pexpire", "near", "20", expect=1)
+            closes(conn, since, 100)
+        with server.connect() as conn:
+            conn.ask("keys", expect=[b"far"])
+            conn.ask("pttl", "far", expect=about(FAR))
+
+
+@case(since=13)
+def deadlines_beside_a_flood(chapter: int) -> None:
+    """The loop never waits, and what expires is gone all the same."""
+    with start(chapter) as server, server.connect() as conn, Hammer(server):
+        for _ in range(5):
+            conn.ask("set", "k", "v")
+            conn.ask("pexpire", "k", "10", expect=1)
+            until(now_ms() + 10 + GONE)
+            conn.ask("get", "k", expect=None)
+            conn.ask("pttl", "k", expect=-2)
+
+
+# ---- many ----
+
+
+def bulk(conn: Conn, requests: Sequence[bytes], reply: bytes) -> None:
+    """Sends requests that all have the same reply."""
+    for i in range(0, len(requests), 1000):
+        part = requests[i : i + 1000]
+        conn.send(b"".join(part))
+        conn.expect_bytes(reply * len(part))
+
+
+@case(since=13, time_limit=60)
+def many_keys_at_one_instant(chapter: int) -> None:
+    """Others are served while they go, and not one of them is seen again.
+
+    The server is stopped while the time passes, so that all are due at once. A long wait for a reply may be
+    another program's fault, so there are several attempts.
+    """
+    n = 20_000 if watched() else 100_000
+    stalls = []
+    for _ in range(4):
+        with start(chapter) as server, server.connect() as conn, server.connect() as other:
+            worst, spent = _at_one_instant(server, conn, other, n)
+        if watched() or worst < max(10, spent / 2):
+            return
+        stalls.append(f"{worst:.0f} ms")
+    fail(f"while {n} keys expired at one instant, another client waited for a reply for {', '.join(stalls)}")
+
+
+def _at_one_instant(server: Server, conn: Conn, other: Conn, n: int) -> Tuple[float, int]:
+    """Returns the longest wait for a reply, and the processor time that the server used, in ms."""
+    rng = random.Random(seed())
+    keys = [b"key:%d" % i for i in range(n)]
+    other.ask("set", "stays", "v")
+    began = now_ms()
+    bulk(conn, [wire.request("zadd", key, b"1", b"n") for key in keys], ONE)
+    instant = int(now_ms() + 2 * (now_ms() - began) + 100)
+    alive, gone = float("inf"), 0.0
+    for i in range(0, n, 1000):
+        sent = now_ms()
+        ttl = max(1, int(instant - sent))
+        bulk(conn, [wire.request("pexpire", key, b"%d" % ttl) for key in keys[i : i + 1000]], ONE)
+        alive, gone = min(alive, sent + ttl), max(gone, now_ms() + ttl + GONE)
+    if other.ask("zscore", rng.choice(keys), "n") != 1.0 and now_ms() < alive:
+        fail(f"a key was gone {alive - now_ms():.1f} ms before its time")
+    with paused(server):
+        until(gone)
+        spent, worst = server.cpu_ms(), 0.0
+    resumed = now_ms()
+    while now_ms() < resumed + 150:
+        asked = now_ms()
+        for command, reply in (("get", None), ("pttl", -2), ("persist", 0), ("del", 0)):
+            other.ask(command, rng.choice(keys), expect=reply)
+            worst = max(worst, now_ms() - asked)
+            asked = now_ms()
+    other.ask("keys", expect=[b"stays"])
+    return worst, server.cpu_ms() - spent
+
+
+@case(since=13)
+def none_of_many_is_seen_again(chapter: int) -> None:
+    """Right at the deadline, before the timer has got round to all of them, every command is tried on
+    every key, and `keys` before all."""
+    n = 6000
+    with start(chapter) as server, server.connect() as conn, server.connect() as other:
+        keys = [b"key:%d" % i for i in range(n)]
+        bulk(conn, [wire.request("set", key, b"v") for key in keys], NIL)
+        other.ask("set", "stays", "v")
+        gone = 0.0
+        for i in range(0, n, 1000):
+            ttl = 150 - i // 50
+            bulk(conn, [wire.request("pexpire", key, b"%d" % ttl) for key in keys[i : i + 1000]], ONE)
+            gone = max(gone, now_ms() + ttl + GONE)
+        names = ["get", "pttl", "persist", "del", "zscore"]
+        none = {"get": None, "pttl": -2, "persist": 0, "del": 0, "zscore": None}
+        words = [[names[i % 5], key] + ["n"] * (i % 5 == 4) for i, key in enumerate(reversed(keys))]
+        until(gone)
+        other.ask("keys", expect=[b"stays"])
+        conn.pipeline(words, [none[w[0]] for w in words])  # type: ignore[index]
+        other.ask("keys", expect=[b"stays"])
+
+
+@case(since=13)
+def keys_come_back_while_others_expire(chapter: int) -> None:
+    """Each key is set anew at the very time when its TTL is over. What is new must stay."""
+    n = 3000
+    with start(chapter) as server, server.connect() as conn:
+        keys = [b"key:%d" % i for i in range(n)]
+        for words in (("set", b"new"), ("zadd", b"1", b"new")):
+            bulk(conn, [wire.request("set", key, b"old") for key in keys], NIL)
+            bulk(conn, [wire.request("pexpire", key, b"25") for key in keys], ONE)
+            gone = now_ms() + 25 + GONE
+            time.sleep(0.012)
+            if words[0] == "zadd":
+                until(gone)  # before that, it would be an error
+            requests = [wire.request(words[0], key, *words[1:]) for key in keys]
+            bulk(conn, requests, NIL if words[0] == "set" else ONE)
+            until(gone + 5)
+            conn.ask("keys", expect=AnyOrder(keys))
+            conn.pipeline([["pttl", key] for key in keys], [-1] * n)
+            bulk(conn, [wire.request("del", key) for key in keys], ONE)
+
+
+# ---- random ----
+
+
+@case(since=13, time_limit=40)
+def random_deadlines(chapter: int) -> None:
+    """Random commands give some hundred keys deadlines, few and many at the same time, and take them away.
+    Then the keys go one by one, each at its time, and the rest stays."""
+    rng = random.Random(seed())
+    for base in (150, 1000, 5000):
+        if _random_deadlines(chapter, rng, base):
+            return
+    fail("this machine is too slow for a few thousand commands in five seconds")
+
+
+def _random_deadlines(chapter: int, rng: random.Random, base: int) -> bool:
+    """One run, with deadlines from base ms on. Returns False where the commands took longer than that."""
+    model = Model(chapter, clock=lambda: 0, slack_ms=int(limit(20_000)))
+    keys = [b"k%d" % i for i in range(300)]
+    requests = [_random_command(rng, rng.choice(keys), base) for _ in range(3000)]
+    expect = [model.do(*words) for words in requests]
+    with start(chapter) as server, server.connect() as conn:
+        began = now_ms()
+        conn.pipeline(requests, expect)
+        finished = now_ms()
+        if finished > began + base:
+            return False
+        short = {key: ms for key, ms in model.deadlines.items() if ms < FAR}
+        stay = set(model.values) - set(short)
+        for part in range(12):
+            until(began + base + part * 10)
+            asked = now_ms()
+            got = conn.ask("keys")
+            answered = now_ms()
+            assert isinstance(got, list)
+            alive = stay | {key for key, ms in short.items() if answered < began + ms}
+            gone = {key for key, ms in short.items() if asked > finished + ms + GONE}
+            if not alive <= set(got) <= (set(model.values) - gone) or len(set(got)) < len(got):
+                fail(
+                    f"{part * 10} ms on: too early gone: {sorted(alive - set(got))},"
+                    f" still there: {sorted(set(got) & gone)}, seed {seed()}"
+                )
+        until(finished + base + 100 + GONE)
+        for key in short:
+            model.do("del", key)
+        checks = [[b"keys"]] + [[name, key] for key in keys for name in (b"get", b"pttl", b"persist", b"pttl")]
+        conn.pipeline(checks, [model.do(*words) for words in checks])
+    return True
+
+
+def _random_command(rng: random.Random, key: bytes, base: int) -> List[bytes]:
+    draw = rng.random()
+    if draw < 0.45:
+        spread = rng.choice([0, 10, 100])
+        return [b"pexpire", key, b"%d" % (base + rng.randrange(spread + 1))]
+    if draw < 0.5:
+        return [rng.choice([b"expire", b"pexpire"]), key, rng.choice([b"%d" % (2 * FAR), b"0", b"-1", b"x", b"9" * 19])]
+    if draw < 0.75:
+        return [b"set", key, b"v" * rng.choice([0, 1, 1, 5, 100])]
+    if draw < 0.8:
+        return [b"zadd", key, b"%d" % rng.randrange(3), rng.choice([b"a", b"b"])]
+    if draw < 0.84:
+        return [b"zrem", key, rng.choice([b"a", b"b"])]
+    return [rng.choice([b"del", b"persist", b"persist", b"get", b"ttl", b"pttl"]), key]

@@ -1,0 +1,85 @@
+"""Chapter 13: the heap and TTL."""
+from __future__ import annotations
+
+import pytest
+
+from cases import Case, abuse, cases, clients, framing, idle, processes, readme, replies, strings, ttl, zsets
+from cases.labs import lab_passes, lab_sees
+from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
+
+assert vector_servers  # a fixture
+
+
+@pytest.mark.parametrize("case", cases(13, framing))
+def test_framing(case: Case) -> None:
+    case(13)
+
+
+@pytest.mark.parametrize("case", cases(13, abuse))
+def test_abuse(case: Case) -> None:
+    case(13)
+
+
+@pytest.mark.parametrize("case", cases(13, readme, processes))
+def test_shared(case: Case) -> None:
+    case(13)
+
+
+@pytest.mark.parametrize("case", cases(13, strings))
+def test_strings(case: Case) -> None:
+    case(13)
+
+
+@pytest.mark.parametrize("case", cases(13, replies))
+def test_replies(case: Case) -> None:
+    case(13)
+
+
+@pytest.mark.parametrize("case", cases(13, clients))
+def test_clients(case: Case) -> None:
+    case(13)
+
+
+@pytest.mark.parametrize("vector", vector_cases(13))
+def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
+    vector_servers.play(vector, 13)
+
+
+@pytest.mark.parametrize("case", cases(13, zsets))
+def test_zsets(case: Case) -> None:
+    case(13)
+
+
+@pytest.mark.parametrize("case", cases(13, idle))
+def test_idle(case: Case) -> None:
+    case(13)
+
+
+@pytest.mark.parametrize("case", cases(13, ttl))
+def test_ttl(case: Case) -> None:
+    case(13)
+
+
+# ---- the lab program ----
+
+
+@pytest.mark.inside
+@pytest.mark.time_limit(60)
+def test_lab_program() -> None:
+    """Every place in every size, with every kind of values; random runs with items that move."""
+    lab_passes(13, "test_heap")
+
+
+@pytest.mark.inside
+@pytest.mark.parametrize(
+    "right, wrong",
+    [
+        ("    *item.ref = (uint32_t)pos;\n", ""),
+        ("    if (pos > 0 && items[heap_parent(pos)].val > items[pos].val) {", "    if (false) {"),
+        ("    *heap->items[pos].ref = k_heap_none;\n", ""),
+        ("items[heap_right(pos)].val < items[child].val", "false"),
+    ],
+    ids=["the payload is not told", "down only", "deleted and not told", "the left child"],
+)
+def test_lab_program_sees(right: str, wrong: str) -> None:
+    lab_sees(13, "test_heap", "heap.h", right, wrong)

@@ -1,0 +1,335 @@
+"""Chapter 14: the thread pool."""
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from typing import Callable, Dict, List
+
+import pytest
+
+from cases import Case, abuse, cases, clients, framing, idle, processes, readme, replies, strings, ttl, zsets
+from cases.idle import cpu_us, now_ms
+from cases.labs import lab_passes, lab_sees
+from cases.processes import leaves
+from cases.talk import paused, say, start, watched
+from cases.ttl import GONE, ONE, bulk, until
+from harness import Conn, Err, Server, fail, limit, wait_until, wire
+from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
+
+assert vector_servers  # a fixture
+
+LARGE = 10_000  # members; a set of more is freed by a worker
+
+
+@pytest.mark.parametrize("case", cases(14, framing))
+def test_framing(case: Case) -> None:
+    case(14)
+
+
+@pytest.mark.parametrize("case", cases(14, abuse))
+def test_abuse(case: Case) -> None:
+    case(14)
+
+
+@pytest.mark.parametrize("case", cases(14, readme, processes))
+def test_shared(case: Case) -> None:
+    case(14)
+
+
+@pytest.mark.parametrize("case", cases(14, strings))
+def test_strings(case: Case) -> None:
+    case(14)
+
+
+@pytest.mark.parametrize("case", cases(14, replies))
+def test_replies(case: Case) -> None:
+    case(14)
+
+
+@pytest.mark.parametrize("case", cases(14, clients))
+def test_clients(case: Case) -> None:
+    case(14)
+
+
+@pytest.mark.parametrize("vector", vector_cases(14))
+def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
+    vector_servers.play(vector, 14)
+
+
+@pytest.mark.parametrize("case", cases(14, zsets))
+def test_zsets(case: Case) -> None:
+    case(14)
+
+
+@pytest.mark.parametrize("case", cases(14, idle))
+def test_idle(case: Case) -> None:
+    case(14)
+
+
+@pytest.mark.parametrize("case", cases(14, ttl))
+def test_ttl(case: Case) -> None:
+    case(14)
+
+
+# ---- large sets ----
+
+
+def build(conn: Conn, key: str, n: int) -> None:
+    """A sorted set n0, n1, .. with the scores 0, 1, .."""
+    bulk(conn, [wire.request("zadd", key, b"%d" % i, b"n%d" % i) for i in range(n)], ONE)
+
+
+def by_del(conn: Conn, key: str) -> None:
+    conn.ask("del", key, expect=1)
+
+
+def by_set(conn: Conn, key: str) -> None:
+    conn.ask("set", key, "v", expect=None)
+    conn.ask("get", key, expect=b"v")
+    conn.ask("del", key, expect=1)
+
+
+def by_expire(conn: Conn, key: str) -> None:
+    conn.ask("expire", key, "0", expect=1)
+
+
+def by_the_timer(conn: Conn, key: str) -> None:
+    conn.ask("pexpire", key, "1", expect=1)
+    until(now_ms() + 5 + GONE)
+
+
+ROADS: Dict[str, Callable[[Conn, str], None]] = {
+    "del": by_del, "set over it": by_set, "a TTL of 0": by_expire, "its deadline": by_the_timer,
+}  # fmt: skip
+EACH_ROAD = pytest.mark.parametrize("road", ROADS)
+
+
+def is_gone(conn: Conn, key: str) -> None:
+    conn.ask("zscore", key, "n0", expect=None)
+    conn.ask("zquery", key, "-inf", "", "0", "10", expect=[])
+    conn.ask("pttl", key, expect=-2)
+    conn.ask("del", key, expect=0)
+
+
+@EACH_ROAD
+def test_gone_at_once(road: str) -> None:
+    """And what comes in its place is new, while a worker may still be busy with the old one."""
+    with start(14) as server, server.connect() as conn, server.connect() as other:
+        for n in (LARGE - 1, LARGE, LARGE + 1, LARGE * 2):
+            build(conn, "big", n)
+            other.ask("zquery", "big", "0", "", str(n - 1), "2", expect=[b"n%d" % (n - 1), float(n - 1)])
+            ROADS[road](conn, "big")
+            is_gone(other, "big")
+            conn.ask("zadd", "big", "1.5", "n1", expect=1)
+            other.ask("zquery", "big", "-inf", "", "0", "10", expect=[b"n1", 1.5])
+            other.ask("zscore", "big", "n0", expect=None)
+            other.ask("set", "big", "v", expect=None)
+            conn.ask("zadd", "big", "1", "n", expect=Err(3))
+            conn.ask("del", "big", expect=1)
+        conn.ask("keys", expect=[])
+
+
+def test_emptied_one_by_one() -> None:
+    n = LARGE + 500
+    with start(14) as server, server.connect() as conn:
+        build(conn, "big", n)
+        bulk(conn, [wire.request("zrem", "big", b"n%d" % i) for i in range(n)], ONE)
+        is_gone(conn, "big")
+        conn.ask("keys", expect=[])
+
+
+def test_shrunk_below_the_limit() -> None:
+    """What counts is how many there are in the end."""
+    with start(14) as server, server.connect() as conn:
+        build(conn, "big", LARGE + 2)
+        for i in range(4):
+            conn.ask("zrem", "big", f"n{i}", expect=1)
+        conn.ask("zquery", "big", "0", "", "0", "1", expect=[b"n4", 4.0])
+        conn.ask("del", "big", expect=1)
+        is_gone(conn, "big")
+
+
+def test_expired_and_met_before_the_timer() -> None:
+    """The deadline passes while the server is stopped, and a thousand other keys are due first."""
+    with start(14) as server, server.connect() as conn, server.connect() as other:
+        for command in (["get", "big"], ["zadd", "big", "7", "n"], ["set", "big", "v"], ["del", "big"]):
+            build(conn, "big", LARGE + 1)
+            bulk(conn, [wire.request("zadd", b"k%d" % i, b"1", b"n") for i in range(1000)], ONE)
+            bulk(conn, [wire.request("pexpire", b"k%d" % i, b"20") for i in range(1000)], ONE)
+            conn.ask("pexpire", "big", "22", expect=1)
+            with paused(server):
+                until(now_ms() + 22 + GONE)
+                conn.send(wire.request(*command) + wire.request("zquery", "big", "0", "", "0", "9"))
+            conn.recv({"get": None, "zadd": 1, "set": None, "del": 0}[command[0]])
+            conn.recv({"get": [], "zadd": [b"n", 7.0], "set": Err(3), "del": []}[command[0]])
+            other.ask("del", "big", expect=int(command[0] in ("zadd", "set")))
+
+
+def test_memory_comes_back() -> None:
+    """By every road: many large sets, one after another, cost no more than a few."""
+    n = 40_000
+    with start(14) as server, server.connect() as conn:
+        before = server.rss_kb()
+        build(conn, "big", n)
+        one = server.rss_kb() - before
+        for road in list(ROADS) * 2:
+            ROADS[road](conn, "big")
+            build(conn, "big", n)
+        grown = server.rss_kb() - before
+        if grown > 3.5 * one and not watched():
+            fail(f"one set of {n} names takes {one} KiB; after nine of them, eight gone, it is {grown} KiB")
+
+
+def test_many_at_once() -> None:
+    """Ten large sets and many small ones go at the same time, and others are served."""
+    with start(14) as server, server.connect() as conn, server.connect() as other:
+        for i in range(10):
+            build(conn, f"big{i}", LARGE + 1 + i)
+        bulk(conn, [wire.request("zadd", b"small%d" % i, b"1", b"n") for i in range(500)], ONE)
+        keys = [b"big%d" % i for i in range(10)] + [b"small%d" % i for i in range(500)]
+        random.Random(14).shuffle(keys)
+        half = len(keys) // 2
+        conn.send(b"".join(wire.request("del", key) for key in keys[:half]))
+        conn.send(b"".join(wire.request("pexpire", key, b"1") for key in keys[half:]))
+        began = now_ms()
+        for _ in range(100):
+            say(other)
+        if now_ms() > began + limit(2000):
+            fail(f"200 requests beside sets that go took {now_ms() - began:.0f} ms")
+        for _ in keys:
+            conn.recv(1)
+        until(now_ms() + 1 + GONE)
+        other.ask("keys", expect=[b"saykey"])
+
+
+# ---- leaving ----
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_leaves_with_work_queued(sig: int) -> None:
+    """More large sets are deleted than there are threads, and at once comes the signal. Leak checkers look."""
+    with start(14) as server, server.connect() as conn:
+        for i in range(8):
+            build(conn, f"big{i}", LARGE + 1)
+        conn.send(b"".join(wire.request("del", b"big%d" % i) for i in range(6)))
+        conn.recv(1)
+        leaves(server, sig, "a server with large sets to be freed, and others")
+
+
+def test_leaves_with_a_set_in_work() -> None:
+    with start(14) as server, server.connect() as conn:
+        build(conn, "big", 8 * LARGE)
+        conn.ask("del", "big", expect=1)
+        leaves(server, signal.SIGTERM, "a server that frees a large set")
+
+
+# ---- inside ----
+
+
+def threads(server: Server) -> List[str]:
+    """The folders of the threads below /proc, the first one's first."""
+    folder = f"/proc/{server.pid}/task"
+    return [f"{folder}/{tid}" for tid in sorted(map(int, os.listdir(folder)))]
+
+
+def times_run(server: Server) -> int:
+    """How often the workers have been given a processor."""
+    return sum(int(open(f"{path}/schedstat").read().split()[2]) for path in threads(server)[1:])
+
+
+@pytest.mark.inside
+def test_four_threads_beside_the_loop() -> None:
+    with start(14) as server, server.connect() as conn:
+        say(conn)
+        if not os.environ.get("SAN") and not os.environ.get("WRAPPER"):
+            assert len(threads(server)) == 1 + 4
+        build(conn, "big", LARGE + 1)
+        conn.ask("del", "big", expect=1)
+        assert len(threads(server)) >= 1 + 4
+
+
+@pytest.mark.inside
+def test_signals_reach_the_loop() -> None:
+    """The workers block them, so that none can land where nobody looks."""
+    with start(14) as server:
+        blocked = []
+        for path in threads(server):
+            with open(f"{path}/status") as f:
+                blocked.append(next(int(line.split()[1], 16) for line in f if line.startswith("SigBlk:")))
+        for sig in (signal.SIGTERM, signal.SIGINT):
+            bit = 1 << (sig - 1)
+            assert not blocked[0] & bit, f"the loop blocks signal {sig}"
+            assert sum(bool(mask & bit) for mask in blocked[1:]) >= 4, f"not all workers block signal {sig}"
+
+
+@pytest.mark.inside
+def test_small_sets_die_in_place() -> None:
+    """Up to 10000 members the loop frees a set itself; from 10001 on a worker is woken."""
+    if watched():
+        return  # with threads of its own
+    with start(14) as server, server.connect() as conn:
+        build(conn, "big", LARGE)
+        before = times_run(server)
+        conn.ask("del", "big", expect=1)
+        conn.ask("set", "string", b"x" * 100_000, expect=None)
+        conn.ask("del", "string", expect=1)
+        time.sleep(0.02)
+        assert times_run(server) == before
+        build(conn, "big", LARGE + 1)
+        assert times_run(server) == before
+        conn.ask("del", "big", expect=1)
+        wait_until(lambda: times_run(server) > before, "a worker is woken")
+
+
+def loop_us(chapter: int, n: int) -> Dict[str, float]:
+    """The processor time that the loop needs to be rid of a set, by road, in microseconds."""
+    used = {}
+    with start(chapter) as server, server.connect() as conn:
+        for road in ROADS:
+            build(conn, "big", n)
+            build(conn, "big2", n)
+            before = cpu_us(server)
+            ROADS[road](conn, "big")
+            ROADS[road](conn, "big2")
+            is_gone(conn, "big")
+            used[road] = cpu_us(server) - before
+    return used
+
+
+@pytest.mark.inside
+def test_the_loop_does_not_wait() -> None:
+    """By each road, against chapter 13, where it does all of the work."""
+    if watched():
+        return  # chapter 13 may not be built like this
+    tries = []
+    for _ in range(3):
+        alone, pool = loop_us(13, 2 * LARGE), loop_us(14, 2 * LARGE)
+        tries.append({road: f"{pool[road]:.0f} us, in chapter 13 {alone[road]:.0f} us" for road in ROADS if pool[road] > alone[road] / 3})
+        if not tries[-1]:
+            return
+    fail(f"the loop frees large sets itself: {tries}")
+
+
+# ---- the lab program ----
+
+
+@pytest.mark.inside
+@pytest.mark.time_limit(60)
+def test_lab_program() -> None:
+    """All work once, in order, wake-ups, the end. The thread sanitizer looks too, where it is asked to."""
+    lab_passes(14, "test_thread_pool")
+
+
+@pytest.mark.inside
+@pytest.mark.parametrize(
+    "right, wrong",
+    [
+        ("        if (!work) {\n", "        if (!work || pool->stopping) {\n"),
+        ("    sigfillset(&all);", "    sigemptyset(&all);"),
+    ],
+    ids=["queued work is left", "workers take signals"],
+)
+def test_lab_program_sees(right: str, wrong: str) -> None:
+    lab_sees(14, "test_thread_pool", "thread_pool.h", right, wrong)
