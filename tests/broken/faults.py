@@ -165,11 +165,15 @@ def programs(chapter: str) -> List[str]:
 
 
 def build(fault: Fault, folder: Path, right: Path) -> List[str]:
-    """Builds in `folder`/NN the programs that have the fault, and links to those in `right`/NN for the
-    others. Returns the names of those with the fault."""
+    """Builds in `folder`/NN the programs of the fault's chapter that have it. All others are links to what is
+    in `right`. Returns the names of those with the fault."""
     paths = changed(fault)
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in [*right.glob("[0-9][0-9]"), *right.glob("*.so")]:
+        if path.name != fault.chapter:
+            link(path, folder / path.name)
     target = folder / fault.chapter
-    target.mkdir(parents=True, exist_ok=True)
+    target.mkdir(exist_ok=True)
     include = folder / "include"
     include.mkdir(exist_ok=True)
     for header in (ROOT / "common").glob("*.h"):
@@ -195,8 +199,6 @@ def build(fault: Fault, folder: Path, right: Path) -> List[str]:
         built.append(name)
     if not built:
         raise Problem(f"{fault.where}: no program of chapter {fault.chapter} has the fault in it")
-    for library in right.glob("*.so"):
-        link(library, folder / library.name)
     return built
 
 

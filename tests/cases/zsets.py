@@ -9,7 +9,7 @@ import random
 from contextlib import ExitStack
 from typing import Dict, List, Sequence, Tuple
 
-from harness import AnyOrder, Conn, Err, seed, settings, wire
+from harness import AnyOrder, Conn, Err, fail, seed, settings, wire
 from harness.model import BAD_INTS, BAD_SCORES, INT64_MAX, INT64_MIN, parse_double
 from harness.wire import ERR_2BIG, ERR_ARG, ERR_TYPE, request
 
@@ -472,6 +472,21 @@ def many_pairs(chapter: int) -> None:
                 [("zquery", "z", *words) for words in asked], [pairs.query(*words) for words in asked]
             )
             conn.ask("zquery", "z", *ALL, expect=pairs.query(float("-inf"), b""))
+
+
+@case(since=11, inside=True)
+def far_offsets_cost_no_more_than_near_ones(chapter: int) -> None:
+    """To move by rank takes O(log n) steps, not as many as the offset says. Processor time tells."""
+    n = 20_000
+    with start(chapter) as server, server.connect() as conn:
+        add_all(conn, "z", [(i, b"n%d" % i) for i in range(n)])
+        spent = []
+        for score, offset, rank in ((0, 1, 1), (0, n - 1, n - 1), ("inf", -n, 0)):
+            before = server.cpu_ms()
+            conn.pipeline([("zquery", "z", score, "", offset, 1)] * 2000, [flat((f"n{rank}", rank))] * 2000)
+            spent.append(server.cpu_ms() - before)
+        if max(spent) > 10 * spent[0] + 50:
+            fail(f"2,000 offsets of 1 took {spent[0]} ms of processor time, of {n - 1} {spent[1]} ms, of -{n} {spent[2]} ms")
 
 
 def _random(chapter: int, operations: int, connections: int, most: int) -> None:
