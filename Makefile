@@ -2,7 +2,8 @@
 # a line or two is a tool in tests/tools/.
 
 CHAPTERS := $(patsubst chapters/%/server.c,%,$(wildcard chapters/[0-9][0-9]/server.c))
-PLAIN := all help demo test bench bench-quick bench-full book-check book-update check asan tsan valgrind broken format format-check clean build
+PLAIN := all help demo test bench bench-quick bench-full book-check book-update check asan tsan \
+    valgrind broken format format-check clean build
 NUMBERED := demo test run diff forward build
 VARIABLES := SERVER CLIENT HEADERS ARGS PORT BIND HOST IDLE_TIMEOUT_MS HASH_SEED TEST_SEED \
     TEST_TIME_FACTOR WRAPPER CC SAN B JOBS PYTHON NO_COLOR

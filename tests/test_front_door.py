@@ -159,7 +159,8 @@ def bare_path(tmp_path: Path) -> str:
 
 def words_of(variable: str) -> List[str]:
     """The words of a variable of the Makefile."""
-    found = re.search(rf"^{variable} := (.*)", (ROOT / "Makefile").read_text(), re.M)
+    text = (ROOT / "Makefile").read_text().replace("\\\n", "")
+    found = re.search(rf"^{variable} := (.*)", text, re.M)
     assert found
     return found[1].split()
 
@@ -180,7 +181,7 @@ def test_help_mentions_nothing_that_is_not_there() -> None:
     for goal in sorted(set(re.findall(r"\bmake ([a-z]+(?:-[a-z0-9-]+)?|\d\d)", good("help")))):
         if goal[-2:] in ("07", "08", "11") and not (ROOT / "chapters" / goal[-2:] / "server.c").exists():
             continue
-        done = make("-n", goal)
+        done = make("-n", goal, PORT="0")
         assert done.status == 0, f"make help mentions make {goal}: {done.err}"
 
 

@@ -114,7 +114,7 @@ program() {
 # Is what they need there?
 for goal; do
     case $goal in
-    all | [0-9]* | build* | run-* | asan | tsan | valgrind | broken) needs=cc ;;
+    all | [0-9]* | build* | run-* | asan | tsan | valgrind | broken | bench*) needs=cc ;;
     demo* | test*) needs=cc; [ -n "$SERVER" ] && [ -n "$CLIENT" ] && needs= ;;
     *) needs= ;;
     esac
@@ -128,7 +128,7 @@ for goal; do
     module=
     case $goal in
     test* | asan | tsan | broken) module=pytest ;;
-    demo* | diff-* | forward-* | check) module=sys ;;
+    demo* | diff-* | forward-* | check | bench* | book-*) module=sys ;;
     esac
     if [ -n "$module" ] && ! found=$(sh "$here/findpython.sh" $module 2>&1); then
         refuse "make $goal: $found"
