@@ -3,7 +3,7 @@
 
 CHAPTERS := $(patsubst chapters/%/server.c,%,$(wildcard chapters/[0-9][0-9]/server.c))
 PLAIN := all help demo test bench bench-quick bench-full book-check book-update check asan tsan \
-    valgrind broken format format-check clean build
+    valgrind broken format format-check clean build build-shown
 NUMBERED := demo test run diff forward build
 VARIABLES := SERVER CLIENT HEADERS ARGS PORT BIND HOST IDLE_TIMEOUT_MS HASH_SEED TEST_SEED \
     TEST_TIME_FACTOR WRAPPER CC SAN B JOBS PYTHON NO_COLOR
@@ -62,6 +62,7 @@ optimize := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN) -fno-sanit
 compile := $(CC) -std=gnu11 -g $(optimize) -Wall -Wextra -Werror -I$(if $(HEADERS),$(B)/include,common)
 
 build: $(programs) ; @:
+build-shown: $(foreach p,$(programs),$(if $(findstring /test_,$p),,$p)) ; @:
 $(foreach c,$(CHAPTERS),$(eval build-$c: $(filter $(B)/$c/%,$(programs)) ; @:))
 
 # A program takes its name when it is complete, so that several makes may build at once.
@@ -80,7 +81,7 @@ $(B)/compile: always
 
 # --- Watching, comparing, testing ---
 
-demo: ; @$(submake) -s build && $(call python)/demo.py $(CHAPTERS)
+demo: ; @$(submake) -s build-shown && $(call python)/demo.py $(CHAPTERS)
 demo-%: ; @$(submake) -s build-$* && $(call python)/demo.py $*
 
 diff-%: ; @$(call python)/stagediff.py $(subst -, ,$*)

@@ -22,7 +22,7 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
-JOBS = int(os.environ.get("JOBS") or max(2, len(os.sched_getaffinity(0))))
+JOBS = int(os.environ.get("JOBS") or 1 + len(os.sched_getaffinity(0)))  # a test waits now and then
 OWN_TARGET = ["broken"]
 FILE_LIMIT = 1200  # seconds for one file: tests have limits of their own, this one is for pytest itself
 SLOWER = {"address,undefined": 4, "thread": 8}  # how much longer tests may take under sanitizers
@@ -170,7 +170,7 @@ def report(outcome: Outcome) -> None:
 
 
 def run_all(names: List[str], env: Dict[str, str], options: List[str]) -> List[Outcome]:
-    """All files, as many at a time as there are processors."""
+    """All files, JOBS at a time."""
     if len(names) == 1:
         return [run(names[0], env, options, shown=True)]
     times_file = Path(env["WORKBOOK_BUILD"]) / "reports" / "times.json"
