@@ -26,8 +26,8 @@ import csource  # noqa: E402
 import headers  # noqa: E402
 from layout import Problem  # noqa: E402
 
-KEYS = ("fault", "symptom", "test", "hurry")
-OPTIONAL = ("hurry",)
+KEYS = ("fault", "symptom", "test", "hurry", "tries")
+OPTIONAL = ("hurry", "tries")
 FLAGS = "-std=gnu11 -g -O0 -pthread -w"
 
 
@@ -49,6 +49,7 @@ class Fault(NamedTuple):
     symptom: str
     test: List[str]  # words for pytest
     hurry: str  # TEST_TIME_FACTOR for the wrong program
+    tries: int  # the test sees the fault in one of so many runs, if the machine is busy
     hunks: List[Hunk]
 
     @property
@@ -107,7 +108,8 @@ def parse(name: str, text: str) -> Fault:
     test = shlex.split(said["test"])
     if not test[0].startswith(f"tests/test_{name[:2]}.py") or (len(test) > 1 and (len(test), test[1]) != (3, "-k")):
         raise Problem(f'{where}: the test must be tests/test_{name[:2]}.py::NAME or tests/test_{name[:2]}.py -k "EXPRESSION"')
-    return Fault(name, said["fault"], said["symptom"], test, said.get("hurry", "1"), hunks)
+    hurry, tries = said.get("hurry", "1"), int(said.get("tries", "1"))
+    return Fault(name, said["fault"], said["symptom"], test, hurry, tries, hunks)
 
 
 # ---- changing the sources ----

@@ -557,6 +557,18 @@ def interrupted_calls_and_small_parts(chapter: int) -> None:
                 leaves(server, signal.SIGTERM, "a server whose calls are interrupted")
 
 
+@case(since=6, inside=True)
+def answers_before_a_bad_length_in_small_parts(chapter: int) -> None:
+    """The bad length is seen while an answer is half written: the rest of it comes, then the end."""
+    requests, replies = talk(chapter, 4, "part")
+    with start(chapter, env=preload("interrupt")) as server:
+        for _ in range(30):
+            with server.connect() as conn:
+                conn.send(encode(chapter, requests) + wire.u32(2**32 - 1))
+                conn.expect_bytes(encode_replies(chapter, replies))
+                conn.expect_closed(reset_ok=False)
+
+
 # ---- the log ----
 
 
