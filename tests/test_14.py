@@ -14,7 +14,7 @@ from cases.idle import cpu_us, now_ms
 from cases.labs import lab_passes, lab_sees
 from cases.processes import leaves
 from cases.talk import paused, say, start, watched
-from cases.ttl import GONE, ONE, bulk, until
+from cases.ttl import GONE, ONE, bulk, numbered, until
 from harness import Conn, Err, Server, fail, limit, wait_until, wire
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
@@ -77,8 +77,8 @@ def test_ttl(case: Case) -> None:
 
 
 def build(conn: Conn, key: str, n: int) -> None:
-    """A sorted set n0, n1, .. with the scores 0, 1, .."""
-    bulk(conn, [wire.request("zadd", key, b"%d" % i, b"n%d" % i) for i in range(n)], ONE)
+    """A sorted set n000000, n000001, .. with the scores 0, 1, .."""
+    bulk(conn, numbered(range(n), "zadd", key, "######", "n######"), ONE)
 
 
 def by_del(conn: Conn, key: str) -> None:
@@ -107,7 +107,7 @@ EACH_ROAD = pytest.mark.parametrize("road", ROADS)
 
 
 def is_gone(conn: Conn, key: str) -> None:
-    conn.ask("zscore", key, "n0", expect=None)
+    conn.ask("zscore", key, "n000000", expect=None)
     conn.ask("zquery", key, "-inf", "", "0", "10", expect=[])
     conn.ask("pttl", key, expect=-2)
     conn.ask("del", key, expect=0)
@@ -119,12 +119,12 @@ def test_gone_at_once(road: str) -> None:
     with start(14) as server, server.connect() as conn, server.connect() as other:
         for n in (LARGE - 1, LARGE, LARGE + 1, LARGE * 2):
             build(conn, "big", n)
-            other.ask("zquery", "big", "0", "", str(n - 1), "2", expect=[b"n%d" % (n - 1), float(n - 1)])
+            other.ask("zquery", "big", "0", "", str(n - 1), "2", expect=[b"n%06d" % (n - 1), float(n - 1)])
             ROADS[road](conn, "big")
             is_gone(other, "big")
-            conn.ask("zadd", "big", "1.5", "n1", expect=1)
-            other.ask("zquery", "big", "-inf", "", "0", "10", expect=[b"n1", 1.5])
-            other.ask("zscore", "big", "n0", expect=None)
+            conn.ask("zadd", "big", "1.5", "n000001", expect=1)
+            other.ask("zquery", "big", "-inf", "", "0", "10", expect=[b"n000001", 1.5])
+            other.ask("zscore", "big", "n000000", expect=None)
             other.ask("set", "big", "v", expect=None)
             conn.ask("zadd", "big", "1", "n", expect=Err(3))
             conn.ask("del", "big", expect=1)
@@ -135,7 +135,7 @@ def test_emptied_one_by_one() -> None:
     n = LARGE + 500
     with start(14) as server, server.connect() as conn:
         build(conn, "big", n)
-        bulk(conn, [wire.request("zrem", "big", b"n%d" % i) for i in range(n)], ONE)
+        bulk(conn, numbered(range(n), "zrem", "big", "n######"), ONE)
         is_gone(conn, "big")
         conn.ask("keys", expect=[])
 
@@ -145,8 +145,8 @@ def test_shrunk_below_the_limit() -> None:
     with start(14) as server, server.connect() as conn:
         build(conn, "big", LARGE + 2)
         for i in range(4):
-            conn.ask("zrem", "big", f"n{i}", expect=1)
-        conn.ask("zquery", "big", "0", "", "0", "1", expect=[b"n4", 4.0])
+            conn.ask("zrem", "big", f"n00000{i}", expect=1)
+        conn.ask("zquery", "big", "0", "", "0", "1", expect=[b"n000004", 4.0])
         conn.ask("del", "big", expect=1)
         is_gone(conn, "big")
 
@@ -156,8 +156,8 @@ def test_expired_and_met_before_the_timer() -> None:
     with start(14) as server, server.connect() as conn, server.connect() as other:
         for command in (["get", "big"], ["zadd", "big", "7", "n"], ["set", "big", "v"], ["del", "big"]):
             build(conn, "big", LARGE + 1)
-            bulk(conn, [wire.request("zadd", b"k%d" % i, b"1", b"n") for i in range(1000)], ONE)
-            bulk(conn, [wire.request("pexpire", b"k%d" % i, b"20") for i in range(1000)], ONE)
+            bulk(conn, numbered(range(1000), "zadd", "k######", "1", "n"), ONE)
+            bulk(conn, numbered(range(1000), "pexpire", "k######", "20"), ONE)
             conn.ask("pexpire", "big", "22", expect=1)
             with paused(server):
                 until(now_ms() + 22 + GONE)
@@ -169,7 +169,7 @@ def test_expired_and_met_before_the_timer() -> None:
 
 def test_memory_comes_back() -> None:
     """By every road: many large sets, one after another, cost no more than a few."""
-    n = 40_000
+    n = 20_000
     with start(14) as server, server.connect() as conn:
         before = server.rss_kb()
         build(conn, "big", n)
@@ -187,8 +187,8 @@ def test_many_at_once() -> None:
     with start(14) as server, server.connect() as conn, server.connect() as other:
         for i in range(10):
             build(conn, f"big{i}", LARGE + 1 + i)
-        bulk(conn, [wire.request("zadd", b"small%d" % i, b"1", b"n") for i in range(500)], ONE)
-        keys = [b"big%d" % i for i in range(10)] + [b"small%d" % i for i in range(500)]
+        bulk(conn, numbered(range(500), "zadd", "small######", "1", "n"), ONE)
+        keys = [b"big%d" % i for i in range(10)] + [b"small%06d" % i for i in range(500)]
         random.Random(14).shuffle(keys)
         half = len(keys) // 2
         conn.send(b"".join(wire.request("del", key) for key in keys[:half]))
