@@ -4,7 +4,7 @@ meant for it, and the right one must pass it.
     make broken                                  all of them
     make broken ARGS="-k 07-name-ends-at-nul"    one
 
-Every fault is a pytest of its own, two or so at a time, with one or a few tests, one seed.
+Every fault is a pytest of its own, some at a time, with one or a few tests and always the same seed.
 """
 from __future__ import annotations
 
@@ -114,7 +114,8 @@ def outcomes(request: pytest.FixtureRequest) -> "Iterator[Dict[str, Future[Outco
     items = [item for item in request.session.items if "outcomes" in getattr(item, "fixturenames", ())]
     selected = [item.callspec.params["name"] for item in items]
     (settings.build_dir() / "broken").mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(int(os.environ.get("JOBS") or max(2, len(os.sched_getaffinity(0))))) as pool:
+    jobs = int(os.environ.get("JOBS") or max(2, len(os.sched_getaffinity(0))))
+    with ThreadPoolExecutor(jobs + 1) as pool:  # what is wrong often waits
         found = {name: pool.submit(try_right if name in CHAPTERS else try_wrong, name) for name in selected}
         try:
             yield found
