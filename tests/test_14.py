@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import time
+from pathlib import Path
 from typing import Callable, Dict, List
 
 import pytest
@@ -228,15 +229,14 @@ def test_leaves_with_a_set_in_work() -> None:
 # ---- inside ----
 
 
-def threads(server: Server) -> List[str]:
-    """The folders of the threads below /proc, the first one's first."""
-    folder = f"/proc/{server.pid}/task"
-    return [f"{folder}/{tid}" for tid in sorted(map(int, os.listdir(folder)))]
+def threads(server: Server) -> List[Path]:
+    """The folders of the threads below /proc, the loop's first."""
+    return sorted(Path(f"/proc/{server.pid}/task").iterdir(), key=lambda path: int(path.name))
 
 
 def times_run(server: Server) -> int:
     """How often the workers have been given a processor."""
-    return sum(int(open(f"{path}/schedstat").read().split()[2]) for path in threads(server)[1:])
+    return sum(int((path / "schedstat").read_text().split()[2]) for path in threads(server)[1:])
 
 
 @pytest.mark.inside
@@ -256,12 +256,18 @@ def test_signals_reach_the_loop() -> None:
     with start(14) as server:
         blocked = []
         for path in threads(server):
-            with open(f"{path}/status") as f:
-                blocked.append(next(int(line.split()[1], 16) for line in f if line.startswith("SigBlk:")))
+            lines = (path / "status").read_text().splitlines()
+            blocked.append(next(int(line.split()[1], 16) for line in lines if line.startswith("SigBlk:")))
         for sig in (signal.SIGTERM, signal.SIGINT):
             bit = 1 << (sig - 1)
             assert not blocked[0] & bit, f"the loop blocks signal {sig}"
             assert sum(bool(mask & bit) for mask in blocked[1:]) >= 4, f"not all workers block signal {sig}"
+
+
+def sleeping(server: Server) -> bool:
+    """Have all workers begun, and do they wait?"""
+    stats = [(path / "stat").read_text().rpartition(")")[2].split() for path in threads(server)[1:]]
+    return len(stats) == 4 and all(stat[0] == "S" for stat in stats)
 
 
 @pytest.mark.inside
@@ -270,13 +276,18 @@ def test_small_sets_die_in_place() -> None:
     if watched():
         return  # with threads of its own
     with start(14) as server, server.connect() as conn:
-        build(conn, "big", LARGE)
+        woken = []
+        for _ in range(3):  # a worker may be late to begin
+            wait_until(lambda: sleeping(server), "the workers wait")
+            before = times_run(server)
+            build(conn, "big", LARGE)
+            conn.ask("del", "big", expect=1)
+            conn.ask("set", "string", b"x" * 100_000, expect=None)
+            conn.ask("del", "string", expect=1)
+            time.sleep(0.02)
+            woken.append(times_run(server) - before)
+        assert woken[-1] == 0, f"workers were woken {woken} times"
         before = times_run(server)
-        conn.ask("del", "big", expect=1)
-        conn.ask("set", "string", b"x" * 100_000, expect=None)
-        conn.ask("del", "string", expect=1)
-        time.sleep(0.02)
-        assert times_run(server) == before
         build(conn, "big", LARGE + 1)
         assert times_run(server) == before
         conn.ask("del", "big", expect=1)
