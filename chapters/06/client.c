@@ -32,6 +32,10 @@ static void read_answer(int fd, uint8_t *buf, size_t n) {
 static void send_req(int fd, const char *text) {
     uint8_t wbuf[4 + k_max_msg];
     uint32_t len = (uint32_t)strlen(text);
+    if (len > k_max_msg) {
+        msg("too long: a message has at most %d bytes", k_max_msg);
+        exit(1);
+    }
     store_u32(wbuf, len);
     memcpy(&wbuf[4], text, len);
     if (write_all(fd, wbuf, 4 + len) < 0) {

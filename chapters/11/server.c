@@ -202,7 +202,9 @@ static void entry_clear(void) {
 
 // integer = "-"? digit+
 //
-// Returns whether `arg` is one that fits *value. Where it is not, *value is undefined.
+// Returns whether `arg` is one that fits *value. Where it is not, *value is undefined. Counts
+// downwards, because INT64_MIN has no positive counterpart; the builtins of the compiler tell
+// whether a result did not fit.
 static bool parse_int(const struct slice *arg, int64_t *value) {
     bool negative = arg->len > 0 && arg->data[0] == '-';
     size_t i = negative ? 1 : 0;
@@ -214,7 +216,7 @@ static bool parse_int(const struct slice *arg, int64_t *value) {
         int digit = arg->data[i] - '0';
         if (digit < 0 || digit > 9 || __builtin_mul_overflow(*value, 10, value) ||
             __builtin_sub_overflow(*value, digit, value)) {
-            return false; // counted downwards, because INT64_MIN has no positive counterpart
+            return false;
         }
     }
     return negative || !__builtin_sub_overflow(0, *value, value);

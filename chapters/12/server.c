@@ -211,7 +211,9 @@ static void entry_clear(void) {
 
 // integer = "-"? digit+
 //
-// Returns whether `arg` is one that fits *value. Where it is not, *value is undefined.
+// Returns whether `arg` is one that fits *value. Where it is not, *value is undefined. Counts
+// downwards, because INT64_MIN has no positive counterpart; the builtins of the compiler tell
+// whether a result did not fit.
 static bool parse_int(const struct slice *arg, int64_t *value) {
     bool negative = arg->len > 0 && arg->data[0] == '-';
     size_t i = negative ? 1 : 0;
@@ -223,7 +225,7 @@ static bool parse_int(const struct slice *arg, int64_t *value) {
         int digit = arg->data[i] - '0';
         if (digit < 0 || digit > 9 || __builtin_mul_overflow(*value, 10, value) ||
             __builtin_sub_overflow(*value, digit, value)) {
-            return false; // counted downwards, because INT64_MIN has no positive counterpart
+            return false;
         }
     }
     return negative || !__builtin_sub_overflow(0, *value, value);
@@ -718,7 +720,7 @@ static bool accept_new_conn(void) {
 // A timer goes off when the clock, in whole milliseconds, is past its deadline. So what is left to
 // wait is rounded up: poll() neither comes back too early, nor again and again until it is time.
 
-// Returns the connection that has been idle for longest, NULL where there are none or never mind.
+// Returns the connection that has been idle for longest, NULL where there is none, or none is ever closed.
 static struct conn *first_idle(void) {
     if (g_data.idle_timeout_ms == 0 || dlist_empty(&g_data.idle_list)) {
         return NULL;

@@ -41,7 +41,7 @@ enum {
     k_lookahead = 16,         // requests of a batch whose keys are fetched from memory together
     k_accept_retry_ms = 100,
     k_idle_timeout_ms = 5000,
-    k_max_works = 200, // keys that expire in one turn, so that clients have theirs
+    k_max_works = 200, // keys and pairs that expire in one turn, so that clients have theirs
     k_threads = 4,
     k_large_container_size = 10000, // members above which a set is not freed by the loop
 };
@@ -272,7 +272,9 @@ static void entry_clear(void) {
 
 // integer = "-"? digit+
 //
-// Returns whether `arg` is one that fits *value. Where it is not, *value is undefined.
+// Returns whether `arg` is one that fits *value. Where it is not, *value is undefined. Counts
+// downwards, because INT64_MIN has no positive counterpart; the builtins of the compiler tell
+// whether a result did not fit.
 static bool parse_int(const struct slice *arg, int64_t *value) {
     bool negative = arg->len > 0 && arg->data[0] == '-';
     size_t i = negative ? 1 : 0;
@@ -284,7 +286,7 @@ static bool parse_int(const struct slice *arg, int64_t *value) {
         int digit = arg->data[i] - '0';
         if (digit < 0 || digit > 9 || __builtin_mul_overflow(*value, 10, value) ||
             __builtin_sub_overflow(*value, digit, value)) {
-            return false; // counted downwards, because INT64_MIN has no positive counterpart
+            return false;
         }
     }
     return negative || !__builtin_sub_overflow(0, *value, value);
@@ -467,6 +469,7 @@ static void do_zquery(const struct slice *args, struct buf *out) {
 
 // Has the key live for another `ttl_ms`; for none, where that is not positive.
 static void expire_key(const struct slice *key, int64_t ttl_ms, struct buf *out) {
+    g_data.now_ms = get_monotonic_msec(); // what came before in this batch may have taken long
     if (ttl_ms > INT64_MAX - g_data.now_ms) {
         out_err(out, ERR_ARG, "the time to live is too large");
         return;
@@ -852,7 +855,7 @@ static bool accept_new_conn(void) {
 // A timer goes off when the clock, in whole milliseconds, is past its deadline. So what is left to
 // wait is rounded up: poll() neither comes back too early, nor again and again until it is time.
 
-// Returns the connection that has been idle for longest, NULL where there are none or never mind.
+// Returns the connection that has been idle for longest, NULL where there is none, or none is ever closed.
 static struct conn *first_idle(void) {
     if (g_data.idle_timeout_ms == 0 || dlist_empty(&g_data.idle_list)) {
         return NULL;
@@ -890,12 +893,14 @@ static void process_timers(int64_t now_ms) {
         msg("removing idle connection: %d", conn->fd);
         conn_done(conn);
     }
-    for (int i = 0; i < k_max_works && g_data.heap.len > 0; i++) {
+    size_t works = 0;
+    while (works < k_max_works && g_data.heap.len > 0) {
         struct heap_item first = g_data.heap.items[0];
         if (now_ms <= first.val) {
             break;
         }
         struct entry *ent = container_of(first.ref, struct entry, heap_idx);
+        works += 1 + (ent->type == T_ZSET ? zset_size(entry_zset(ent)) : 0);
         hm_pop(&g_data.db, &ent->node, hnode_same);
         entry_del(ent);
     }
