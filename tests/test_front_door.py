@@ -507,6 +507,16 @@ def test_nothing_tested_is_no_success(built: Path) -> None:
     assert done.status != 0 and "nothing was tested" in done.out
 
 
+def test_servers_notice_ctrl_c_also_when_run_in_the_background(built: Path) -> None:
+    (built / "tests/test_03.py").write_text(
+        "import signal\ndef test_it(): assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+    )
+    done = subprocess.run(
+        ["sh", "-c", "trap '' INT; make test-03"], cwd=built, env=environment(), capture_output=True, text=True
+    )
+    assert "1 passed, 0 failed" in done.stdout, done.stdout
+
+
 def test_arguments_for_pytest(built: Path) -> None:
     (built / "tests/test_03.py").write_text("def test_one(): pass\ndef test_two(): assert 0\n")
     assert "1 passed, 0 failed" in good("test-03", "ARGS=-k 'one or other'", cwd=built)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import textwrap
 import time
@@ -88,6 +89,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also in the background, for the servers' sake
     try:
         sys.exit(main())
     except KeyboardInterrupt:

@@ -215,7 +215,8 @@ def main() -> int:
     if missing or not names:
         print(f"there is no tests/test_{(missing or ['*'])[0]}.py", file=sys.stderr)
         return 2
-    for sig in (signal.SIGTERM, signal.SIGHUP):
+    # Also SIGINT: a shell that runs us in the background has it ignored, and the servers would inherit that.
+    for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sig, signal.default_int_handler)
     start = time.monotonic()
     try:
