@@ -104,7 +104,8 @@ bench-quick: scale = quick
 bench-full: scale = full
 bench bench-quick bench-full: build ; @$(call python)/../bench/bench.py $(scale)
 
-book-check book-update: ; @$(call python)/book.py $(@:book-%=%)
+book-check: ; @$(call run,book)
+book-update: ; @$(call python)/book.py update
 
 check: ; @$(call python)/check.py
 

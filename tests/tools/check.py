@@ -34,6 +34,7 @@ STEPS = [
     Step("tests fail for servers that are wrong", "gcc pytest", "make broken"),
     Step("tests with address and undefined", "gcc pytest address,undefined", "make asan"),
     Step("tests with the thread sanitizer", "gcc pytest thread", "make tsan"),
+    Step("the text says what the sources say", "gcc pytest", "make book-check"),
     Step("lab programs under valgrind", "gcc valgrind", "make valgrind"),
     Step("benchmarks, every reply checked", "gcc", "make bench-quick"),
 ]

@@ -1,6 +1,6 @@
 """Runs test files side by side, a pytest for each, the longest first, and counts.
 
-    runtests.py --all            every tests/test_*.py but test_broken.py, which has a target of its own
+    runtests.py --all            every tests/test_*.py but test_broken.py and test_book.py, which have targets of their own
     runtests.py 07 stages ...    tests/test_07.py and tests/test_stages.py
     runtests.py 07 -- -x -k get  what follows -- goes to pytest
 
@@ -23,7 +23,7 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 JOBS = int(os.environ.get("JOBS") or 1 + len(os.sched_getaffinity(0)))  # a test waits now and then
-OWN_TARGET = ["broken"]
+OWN_TARGET = ["broken", "book"]
 FILE_LIMIT = 1200  # seconds for one file: tests have limits of their own, this one is for pytest itself
 SLOWER = {"address,undefined": 4, "thread": 8}  # how much longer tests may take under sanitizers
 
