@@ -51,7 +51,7 @@ def closes(conn: Conn, since: float, ms: int) -> None:
     took = now_ms() - since
     if took < ms:
         fail(f"the connection was closed {took:.1f} ms after a byte had moved; the idle timeout is {ms} ms")
-    if took > ms + limit(2000):
+    if took > ms + limit(4000):
         fail(f"the connection was closed {took:.0f} ms after a byte had moved; the idle timeout is {ms} ms")
 
 
@@ -93,21 +93,35 @@ def in_time(attempt: Callable[[int, Pace], None]) -> None:
     fail("this machine is too slow to keep a connection busy")
 
 
+def serves(server: Server) -> None:
+    """A new connection gets its answers. Where we are slow it may be timed out first, so there are attempts."""
+    for attempt in range(4):
+        try:
+            still_serves(server)
+            return
+        except AssertionError:
+            if attempt == 3:
+                raise
+
+
 # ---- work that takes a while ----
 
 TOO_BIG = wire.Err(wire.ERR_2BIG)
 
 
-def slow_keys(conn: Conn) -> float:
+def slow_keys(server: Server, pace: Pace) -> float:
     """Adds keys that together are too long for a reply, so that `keys` takes some milliseconds and its reply
     is short all the same. Returns how many it takes at least."""
-    for i in range(9):
-        conn.ask("set", bytes([65 + i]) * (4 << 20), "", expect=done(conn.chapter))
     took = []
-    for _ in range(4):
-        began = now_ms()
-        conn.ask("keys", expect=TOO_BIG)
-        took.append(now_ms() - began)
+    with server.connect() as conn:
+        pace.begin()
+        for i in range(9):
+            conn.ask("set", bytes([65 + i]) * (4 << 20), "", expect=done(conn.chapter))
+            pace.step()
+        for _ in range(4):
+            conn.ask("keys", expect=TOO_BIG)
+            took.append(now_ms() - pace.last)
+            pace.begin()
     return min(took)
 
 
@@ -147,21 +161,27 @@ class Flood:
 @case(since=12)
 def idle_connections_are_closed(chapter: int) -> None:
     """One that has said nothing, and one that has had its answer; in good order, not before the time."""
-    with timed(chapter, 100) as server, ExitStack() as stack:
-        before = server.fd_count()
-        began = []
-        conns = []
-        for i in range(6):
-            began.append(now_ms())
-            conns.append(stack.enter_context(server.connect()))
-            if i % 2:
-                began[-1] = now_ms()
-                say(conns[-1])
-        for conn, since in zip(conns, began):
-            closes(conn, since, 100)
-            assert conn.ended == "closed"
-        wait_until(lambda: server.fd_count() == before, "the descriptors of idle connections are free")
-        still_serves(server)
+
+    def attempt(ms: int, pace: Pace) -> None:
+        with timed(chapter, ms) as server, ExitStack() as stack:
+            before = server.fd_count()
+            began = []
+            for i in range(6):
+                pace.begin()
+                since = now_ms()
+                conn = stack.enter_context(server.connect())
+                if i % 2:
+                    since = now_ms()
+                    say(conn, 1)
+                    pace.step()
+                began.append((conn, since))
+            for conn, since in began:
+                closes(conn, since, ms)
+                assert conn.ended == "closed"
+            wait_until(lambda: server.fd_count() == before, "the descriptors of idle connections are free")
+            serves(server)
+
+    in_time(attempt)
 
 
 @case(since=12)
@@ -169,22 +189,26 @@ def half_a_request_is_no_activity(chapter: int) -> None:
     """A client that stalls in a header, in a body, behind a whole request, in a long message."""
     requests, replies = talk(chapter, 1, "half")
     whole = encode(chapter, requests)
-    with timed(chapter, 120) as server, ExitStack() as stack:
-        stalled = []
-        for data in (whole[:1], whole[:2], whole[:3], whole[:4], whole[:5], whole[:-1]):
-            conn = stack.enter_context(server.connect())
-            since = now_ms()
-            conn.send(data)
-            stalled.append((conn, since))
-        for data in (whole + whole[:2], whole + whole[:7], whole + wire.u32(32 << 20) + b"x" * 100_000):
-            conn = stack.enter_context(server.connect())
-            since = now_ms()
-            conn.send(data)
-            conn.recv(replies[0])
-            stalled.append((conn, since))
-        for conn, since in stalled:
-            closes(conn, since, 120)
-        still_serves(server)
+    parts = [whole[:1], whole[:2], whole[:3], whole[:4], whole[:5], whole[:-1]]
+    parts += [whole + whole[:2], whole + whole[:7], whole + wire.u32(32 << 20) + b"x" * 100_000]
+
+    def attempt(ms: int, pace: Pace) -> None:
+        with timed(chapter, ms) as server, ExitStack() as stack:
+            stalled = []
+            for data in parts:
+                pace.begin()
+                since = now_ms()
+                conn = stack.enter_context(server.connect())
+                conn.send(data)
+                pace.step()
+                if len(data) > len(whole):
+                    conn.recv(replies[0])
+                stalled.append((conn, since))
+            for conn, since in stalled:
+                closes(conn, since, ms)
+            serves(server)
+
+    in_time(attempt)
 
 
 @case(since=12)
@@ -309,23 +333,29 @@ def timeouts_that_are_wrong(chapter: int) -> None:
 def clients_that_do_not_read(chapter: int) -> None:
     """They have asked for more than the sockets hold. They are closed, and so never get all of it."""
     size, times = 1 << 20, 40
-    with timed(chapter, 200) as server, ExitStack() as stack:
-        before = server.fd_count()
-        with server.connect() as conn:
-            conn.ask("set", "big", b"x" * size, expect=done(chapter))
-        began = now_ms()
-        conns = [stack.enter_context(server.connect(rcvbuf=SMALL)) for _ in range(3)]
-        for conn in conns:
-            conn.send(wire.request("get", "big") * times)
-        conns[2].shutdown_write()
-        still_serves(server)
-        wait_until(lambda: server.fd_count() == before, "clients that do not read are timed out")
-        if now_ms() < began + 199:
-            fail(f"clients that do not read were closed after {now_ms() - began:.0f} ms; the timeout is 200 ms")
-        for conn in conns:
-            if len(conn.read_to_end()) >= times * (4 + 5 + size):
-                fail("a client that read nothing before it was timed out got all of its replies")
-        still_serves(server)
+
+    def attempt(ms: int, pace: Pace) -> None:
+        with timed(chapter, ms) as server, ExitStack() as stack:
+            before = server.fd_count()
+            with server.connect() as conn:
+                conn.ask("set", "big", b"x" * size, expect=done(chapter))
+                pace.step()
+            began = now_ms()
+            conns = [stack.enter_context(server.connect(rcvbuf=SMALL)) for _ in range(3)]
+            for conn in conns:
+                conn.send(wire.request("get", "big") * times)
+            pace.step()
+            conns[2].shutdown_write()
+            serves(server)
+            wait_until(lambda: server.fd_count() == before, "clients that do not read are timed out")
+            if now_ms() < began + ms:
+                fail(f"clients that do not read were closed after {now_ms() - began:.0f} of {ms} ms")
+            for conn in conns:
+                if len(conn.read_to_end()) >= times * (4 + 5 + size):
+                    fail("a client that read nothing before it was timed out got all of its replies")
+            serves(server)
+
+    in_time(attempt)
 
 
 @case(since=12)
@@ -342,27 +372,31 @@ def a_thousand_half_headers_time_out(chapter: int) -> None:
             stalled.append((conn, since))
         began = now_ms()
         for _ in range(10):
-            still_serves(server)
-        if now_ms() > began + limit(2000):
+            serves(server)
+        if now_ms() > began + limit(4000):
             fail(f"20 requests beside {n} stalled clients took {now_ms() - began:.0f} ms")
         for i, (conn, since) in enumerate(stalled):
             closes(conn, since, 300)
             if i % 200 == 0:
-                still_serves(server)
+                serves(server)
         wait_until(lambda: server.fd_count() == before, "the descriptors of stalled clients are free")
 
 
 @case(since=12)
 def a_loop_that_is_never_idle(chapter: int) -> None:
     """Timers go off although poll() never waits, because there is always a client that wants something."""
-    with timed(chapter, 150) as server:
-        with server.connect() as conn:
-            slow_keys(conn)
-        with Flood(server), server.connect() as conn, server.connect() as half:
-            since = now_ms()
-            half.send(b"\5")
-            closes(conn, since, 150)
-            closes(half, since, 150)
+
+    def attempt(ms: int, pace: Pace) -> None:
+        with timed(chapter, ms) as server:
+            slow_keys(server, pace)
+            with Flood(server):
+                since = now_ms()
+                with server.connect() as conn, server.connect() as half:
+                    half.send(b"\5")
+                    closes(conn, since, ms)
+                    closes(half, since, ms)
+
+    in_time(attempt)
 
 
 @case(since=12)
@@ -391,8 +425,7 @@ def long_work_is_not_idling(chapter: int) -> None:
 
     def attempt(ms: int, pace: Pace) -> None:
         with timed(chapter, ms) as server:
-            with server.connect() as conn:
-                times = int(3 * ms / min(8, slow_keys(conn))) + 1  # a machine may be faster later
+            times = int(3 * ms / min(8, slow_keys(server, pace))) + 1  # a machine may be faster later
             requests, replies = talk(chapter, 1, "meanwhile")
             with server.connect() as busy, server.connect() as other:
                 say(other, 1)
@@ -415,13 +448,20 @@ def long_work_is_not_idling(chapter: int) -> None:
 def out_of_descriptors_until_some_idle(chapter: int) -> None:
     """Who waits to be accepted has a turn once others have been timed out."""
     requests, replies = talk(chapter, 1, "fd")
-    with timed(chapter, 100, nofile=24) as server, ExitStack() as stack:
-        conns = [stack.enter_context(server.connect()) for _ in range(40)]
-        for conn in conns:
-            conn.send(encode(chapter, requests))
-        for conn in conns:
-            conn.recv(replies[0])
-            conn.expect_closed()
+
+    def attempt(ms: int, pace: Pace) -> None:
+        with timed(chapter, ms, nofile=24) as server, ExitStack() as stack:
+            conns = []
+            for _ in range(40):
+                pace.begin()
+                conns.append(stack.enter_context(server.connect()))
+                conns[-1].send(encode(chapter, requests))
+                pace.step()
+            for conn in conns:
+                conn.recv(replies[0])
+                conn.expect_closed()
+
+    in_time(attempt)
 
 
 @case(since=12)
@@ -449,7 +489,7 @@ def come_stall_and_go(chapter: int) -> None:
             else:
                 time.sleep(rng.random() * 0.004)
         wait_until(lambda: server.fd_count() == before, "nothing is left of any connection")
-        still_serves(server)
+        serves(server)
 
 
 @case(since=12)
@@ -518,19 +558,27 @@ def one_poll_for_each_timer(chapter: int) -> None:
 @case(since=12)
 def says_whom_it_removes(chapter: int) -> None:
     """A line for each connection that was timed out, none for those that ended otherwise."""
-    with timed(chapter, 60) as server, ExitStack() as stack:
-        with server.connect() as conn:
-            say(conn)
-        with server.connect() as conn:
-            say(conn)
-            conn.reset()
-        conns = [stack.enter_context(server.connect()) for _ in range(3)]
-        for conn in conns:
-            conn.expect_closed()
-        server.wait_line(REMOVING, times=3)
-        still_serves(server)
-        found = [line for line in server.log if REMOVING.match(line)]
-        assert len(set(found)) == len(found) == 3, server.log
+
+    def attempt(ms: int, pace: Pace) -> None:
+        with timed(chapter, ms) as server, ExitStack() as stack:
+            for leave in (Conn.close, Conn.reset):
+                pace.begin()
+                conn = server.connect()
+                say(conn)
+                leave(conn)
+                pace.step()
+            conns = [stack.enter_context(server.connect()) for _ in range(3)]
+            for conn in conns:
+                conn.expect_closed()
+            server.wait_line(REMOVING, times=3)
+            with server.connect() as conn:
+                pace.begin()
+                say(conn)
+                pace.step()
+            found = [line for line in server.log if REMOVING.match(line)]
+            assert len(set(found)) == len(found) == 3, server.log
+
+    in_time(attempt)
 
 
 @case(since=12)
@@ -552,8 +600,7 @@ def a_log_that_nobody_reads(chapter: int) -> None:
                 with ExitStack() as stack:
                     for conn in [stack.enter_context(Conn(port, chapter)) for _ in range(100)]:
                         conn.expect_closed()
-            with Conn(port, chapter) as conn:
-                conn.pipeline(*talk(chapter, 100, "log"))
+            wait_until(lambda: _accepts(port), "the server still answers", 10)
         finally:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -563,8 +610,10 @@ def a_log_that_nobody_reads(chapter: int) -> None:
 
 
 def _accepts(port: int) -> bool:
+    """Does the server answer? (Where we are slow, it may have hung up first.)"""
     try:
-        Conn(port, 12).close()
+        with Conn(port, 12, seconds=1) as conn:
+            say(conn, 1)
     except AssertionError:
         return False
     return True
@@ -577,6 +626,7 @@ def _accepts(port: int) -> bool:
 def client_connects_again(chapter: int) -> None:
     """Where the server has hung up between two commands it says so, and goes on; where the server has gone
     altogether, it says that and ends with status 1."""
+    lines = [(b"set k v\n", b"(nil)\n"), (b"get k\n", b"(str) v\n"), (b"\n\ndel k\n", b"(int) 1\n")]
     with timed(chapter, 60) as server:
         before = server.fd_count()
         env = clean_env({"PORT": str(server.port)})
@@ -586,21 +636,18 @@ def client_connects_again(chapter: int) -> None:
         ) as client:  # fmt: skip
             assert client.stdin and client.stdout and client.stderr
             try:
-                for i, (line, reply) in enumerate(
-                    [(b"set k v\n", b"(nil)\n"), (b"get k\n", b"(str) v\n"), (b"\n\ndel k\n", b"(int) 1\n")]
-                ):
+                for line, reply in lines:
                     client.stdin.write(line)
                     client.stdin.flush()
                     assert client.stdout.readline() == reply
-                    if i > 0:
-                        assert client.stderr.readline().strip(), "it must say that it connects again"
                     wait_until(lambda: server.fd_count() == before, "the client idles and is hung up on")
                 server.stop()
                 client.stdin.write(b"get k\n")
                 client.stdin.flush()
                 assert client.wait(limit(5)) == 1
                 assert client.stdout.read() == b""
-                assert 1 <= len(client.stderr.read().splitlines()) <= 2
+                said = client.stderr.read().splitlines()
+                assert 3 <= len(said) <= 5 and all(line.strip() for line in said), said
             finally:
                 client.kill()
 
