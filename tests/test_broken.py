@@ -215,9 +215,10 @@ def test_a_fault_is_read_and_put_in(tmp_path: Path) -> None:
         "03-too-much", "f() returns too much.", "Whatever one does, it is too much.",
         ["tests/test_03.py", "-k", "a or b"], "0.5", 2,
     )  # fmt: skip
-    (tmp_path / "a.c").write_text(SOURCE)
+    source = SOURCE.replace("int x = 1;", "int x = 1; // one")
+    (tmp_path / "a.c").write_text(source)
     before, after = faults.changed(fault, tmp_path)["a.c"]
-    assert (before, after) == (SOURCE, SOURCE.replace("return x;", "return x + 1;", 1).replace("int y", "long y"))
+    assert (before, after) == (source, source.replace("return x;", "return x + 1;", 1).replace("int y", "long y"))
     assert "-    return x;\n+    return x + 1;" in faults.difference(fault, tmp_path)
 
 
@@ -226,7 +227,7 @@ def test_a_fault_is_read_and_put_in(tmp_path: Path) -> None:
     [
         ("fault: f()", "falt: f()", "03-too-much.fault:1: not understood"),
         ("test: ", "# test: ", "says nothing about `test`"),
-        ("+    return x + 1;", "+    return x;", "changes nothing"),
+        ("-int y;\n+long y;\n", " int y;\n", "changes nothing"),
         ("@@ a.c, f()", "@@ b.c, f()", "03-too-much.fault:8: there is no b.c"),
         ("@@ a.c, f()", "@@ a.c, h()", "03-too-much.fault:8: a.c has no function h()"),
         ("@@ a.c, f()", "@@ a.c", "03-too-much.fault:8: these lines stand 2 times in a.c"),

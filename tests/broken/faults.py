@@ -32,13 +32,25 @@ FLAGS = "-std=gnu11 -g -O0 -pthread -w"
 
 
 class Hunk(NamedTuple):
-    """A replacement: `old` stands once in the file, or in the function where one is named."""
+    """A change: the lines that stay (" ") and go ("-") stand once in the file, or in the function where one
+    is named."""
 
     line: int
     path: str
     function: str
-    old: List[str]
-    new: List[str]
+    lines: List[Tuple[str, str]]  # sign and text
+
+    @property
+    def old(self) -> List[str]:
+        return [bare(text) for sign, text in self.lines if sign != "+"]
+
+    def put_in(self, there: List[str]) -> List[str]:
+        """What comes in place of the lines that were found. Those that stay are the file's own."""
+        found, lines = iter(there), []
+        for sign, text in self.lines:
+            line = text if sign == "+" else next(found)
+            lines += [line] if sign != "-" else []
+        return lines
 
 
 class Fault(NamedTuple):
@@ -87,10 +99,9 @@ def parse(name: str, text: str) -> Fault:
         key, colon, value = line.partition(": ")
         place = re.fullmatch(r"@@ (\S+?)(?:, (\w+)\(\))?", line)
         if place:
-            hunks.append(Hunk(number, place.group(1), place.group(2) or "", [], []))
+            hunks.append(Hunk(number, place.group(1), place.group(2) or "", []))
         elif hunks and (not line or line[0] in " +-"):
-            hunks[-1].old.extend([line[1:]] if line[:1] != "+" else [])
-            hunks[-1].new.extend([line[1:]] if line[:1] != "-" else [])
+            hunks[-1].lines.append((line[:1] or " ", line[1:]))
         elif not hunks and colon and key in KEYS and key not in said:
             said[key] = value
         elif not hunks and line.startswith("  ") and said:
@@ -100,11 +111,11 @@ def parse(name: str, text: str) -> Fault:
     missing = [key for key in KEYS if key not in said and key not in OPTIONAL]
     if missing:
         raise Problem(f"{where}: says nothing about `{missing[0]}`")
-    if not hunks or any(h.old == h.new for h in hunks):
-        raise Problem(f"{where}: changes nothing")
     for hunk in hunks:
-        while hunk.old and hunk.new and not hunk.old[-1] and not hunk.new[-1]:  # blank lines between hunks
-            hunk.old.pop(), hunk.new.pop()
+        while hunk.lines and hunk.lines[-1] == (" ", ""):  # blank lines between hunks
+            hunk.lines.pop()
+    if not hunks or any(all(sign == " " for sign, _ in hunk.lines) for hunk in hunks):
+        raise Problem(f"{where}: changes nothing")
     test = shlex.split(said["test"])
     if not test[0].startswith(f"tests/test_{name[:2]}.py") or (len(test) > 1 and (len(test), test[1]) != (3, "-k")):
         raise Problem(f'{where}: the test must be tests/test_{name[:2]}.py::NAME or tests/test_{name[:2]}.py -k "EXPRESSION"')
@@ -115,9 +126,15 @@ def parse(name: str, text: str) -> Fault:
 # ---- changing the sources ----
 
 
+def bare(line: str) -> str:
+    """A line without the comment at its end: that one may be reworded."""
+    return re.sub(r"(^|\s+)//.*", "", line).rstrip()
+
+
 def find(lines: List[str], wanted: List[str], first: int, last: int) -> List[int]:
     """Where `wanted` stands in lines[first:last], indices into lines."""
-    return [i for i in range(first, last - len(wanted) + 1) if lines[i : i + len(wanted)] == wanted]
+    there = [bare(line) for line in lines]
+    return [i for i in range(first, last - len(wanted) + 1) if there[i : i + len(wanted)] == wanted]
 
 
 def changed(fault: Fault, root: Path = ROOT) -> Dict[str, Tuple[str, str]]:
@@ -144,7 +161,8 @@ def changed(fault: Fault, root: Path = ROOT) -> Dict[str, Tuple[str, str]]:
                 f"{where}: these lines stand {len(at) or 'no'} times in {scope}, they must stand there once. "
                 f"Has the source changed? Then write the fault for what it is now.{shown}"
             )
-        lines[at[0] : at[0] + len(hunk.old)] = hunk.new
+        place = slice(at[0], at[0] + len(hunk.old))
+        lines[place] = hunk.put_in(lines[place])
         found[hunk.path] = before, "\n".join(lines)
     return found
 
