@@ -25,7 +25,7 @@ from harness.process import clean_env, free_port
 from . import case
 from .processes import leaves, one_line
 from .talk import (
-    SMALL, Counts, done, encode, many, paused, say, still_serves, talk, uses_no_cpu, watched,
+    SMALL, Counts, done, encode, many, paused, readable, say, still_serves, talk, uses_no_cpu, watched,
 )  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__
@@ -70,6 +70,11 @@ class Pace:
     def step(self) -> None:
         self.late = self.is_late()
         self.last = now_ms()
+
+    def end(self) -> None:
+        """All that we had to send is sent: the time from here on is the server's."""
+        self.step()
+        self.last = float("inf")
 
     def is_late(self) -> bool:
         return self.late or now_ms() - self.last > 0.6 * self.ms
@@ -240,6 +245,7 @@ def trickling_keeps_it_open(chapter: int) -> None:
                 conn.send(data[: i + 1] if i == len(data) - 10 else data[i : i + 1])
                 pace.step()
                 pace.rest(0.25)
+            pace.end()
             conn.recv(replies[0])
 
     in_time(attempt)
@@ -294,6 +300,28 @@ def each_at_its_own_time(chapter: int) -> None:
                 fail("those that did not ask again were not closed before those that did")
             for i in (0, 2):
                 closes(conns[i], again, ms)
+
+    in_time(attempt)
+
+
+@case(since=12)
+def not_a_millisecond_early(chapter: int) -> None:
+    """Many connections, one after another, and a loop that looks at the clock all the time because one client
+    is busy."""
+
+    def attempt(ms: int, pace: Pace) -> None:
+        with timed(chapter, ms) as server, server.connect() as busy, ExitStack() as stack:
+            idle = []
+            for _ in range(40):
+                since = now_ms()
+                idle.append((stack.enter_context(server.connect()), since))
+                pace.step()
+                say(busy, 2)
+            while idle:
+                pace.step()
+                say(busy, 1)
+                if readable(idle[0][0]):
+                    closes(*idle.pop(0), ms)
 
     in_time(attempt)
 
@@ -411,7 +439,7 @@ def a_stopped_server(chapter: int) -> None:
             pace.step()
             with paused(server):
                 conn.send(encode(chapter, requests))
-                pace.step()
+                pace.end()
                 pace.rest(1.5)
             conn.recv(replies[0])
 
@@ -433,12 +461,12 @@ def long_work_is_not_idling(chapter: int) -> None:
                 busy.send(wire.request("keys") * times)
                 pace.rest(0.3)
                 other.send(encode(chapter, requests))
-                pace.step()
+                pace.end()
                 for _ in range(times):
                     busy.recv(TOO_BIG)
                 pace.begin()
                 say(busy, 1)
-                pace.step()
+                pace.end()
                 other.recv(replies[0])
 
     in_time(attempt)
