@@ -471,7 +471,7 @@ def small_replies_do_not_wait(chapter: int) -> None:
             began = time.monotonic()
             conn.recv(replies[1])
             gaps.append((time.monotonic() - began) * 1000)
-        if sum(gap > 30 for gap in gaps) >= 3:
+        if sum(gap > limit(30) for gap in gaps) >= 3:  # under a sanitizer the server alone takes longer
             fail(
                 "small replies wait: between the first and the second of two that were due at once "
                 f"passed {', '.join(f'{gap:.0f}' for gap in gaps)} ms: is TCP_NODELAY set on accepted connections?"
