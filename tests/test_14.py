@@ -314,6 +314,8 @@ def test_the_loop_does_not_wait() -> None:
     """By each road, against chapter 13, where it does all of the work."""
     if watched():
         return  # chapter 13 may not be built like this
+    if not (Path(__file__).parents[1] / "chapters" / "13").exists():
+        pytest.skip("chapter 13 is not in this copy of the workbook")
     tries = []
     for _ in range(3):
         alone, pool = loop_us(13, 2 * LARGE), loop_us(14, 2 * LARGE)

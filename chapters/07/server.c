@@ -296,7 +296,8 @@ static bool try_one_request(struct conn *conn) {
 
 // Reads once. Returns whether anything came: bytes, or the end of the input.
 static bool try_fill_buffer(struct conn *conn) {
-    ssize_t n = read(conn->fd, &conn->rbuf[conn->rbuf_size], sizeof(conn->rbuf) - conn->rbuf_size);
+    ssize_t n =
+        recv(conn->fd, &conn->rbuf[conn->rbuf_size], sizeof(conn->rbuf) - conn->rbuf_size, 0);
     if (n < 0) {
         if (errno != EAGAIN && errno != EINTR) {
             conn->state = STATE_END;
@@ -312,7 +313,7 @@ static bool try_fill_buffer(struct conn *conn) {
 
 // Writes once. Returns whether the reply is through, so that the next request can have its turn.
 static bool try_flush_buffer(struct conn *conn) {
-    ssize_t n = write(conn->fd, &conn->wbuf[conn->wbuf_sent], conn->wbuf_size - conn->wbuf_sent);
+    ssize_t n = send(conn->fd, &conn->wbuf[conn->wbuf_sent], conn->wbuf_size - conn->wbuf_sent, 0);
     if (n < 0) {
         if (errno != EAGAIN && errno != EINTR) {
             conn->state = STATE_END;
@@ -344,7 +345,7 @@ static void state_res(struct conn *conn) {
 // input that nobody has read, a close is a reset, and that destroys replies which are on their way.
 static void state_bad(struct conn *conn) {
     uint8_t unread[4096];
-    ssize_t n = read(conn->fd, unread, sizeof(unread));
+    ssize_t n = recv(conn->fd, unread, sizeof(unread), 0);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
         conn->state = STATE_END;
     }

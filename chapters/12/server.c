@@ -37,7 +37,10 @@ enum {
     k_max_pending = 64 << 10, // bytes of replies beyond which no further request is answered
     k_max_kept = 64 << 10,    // a larger buffer is given back once it is empty
     k_lookahead = 16,         // requests of a batch whose keys are fetched from memory together
+    k_chain_ahead = 2,        // how far along their chains
+    k_small_zset = 4096,      // pairs up to which a sorted set is in the cache anyway
     k_accept_retry_ms = 100,
+    k_send_buffer = 128 << 10, // bytes that the system keeps for a client, twice that on Linux
     k_idle_timeout_ms = 5000,
 };
 
@@ -76,6 +79,7 @@ struct conn {
     bool bad;        // it has sent what nobody understands
     struct buf rbuf; // received, not answered yet
     struct buf wbuf; // answered, not sent yet
+    size_t made;     // bytes of replies in this turn
     struct dlist idle_node;
     int64_t idle_start; // when a byte moved last
 };
@@ -480,17 +484,19 @@ static void unwatch(int fd) {
 // reply = u32 len, len bytes: a value as serial.h has it      len <= k_max_msg
 //
 // Appends the reply to one request. Its length is known only afterwards; where it is above the
-// limit, the reply is taken back and an error takes its place.
-static void reply_request(const struct slice *args, int nargs, struct buf *out) {
+// limit, the reply is taken back and an error takes its place. Returns how many bytes were made.
+static size_t reply_request(const struct slice *args, int nargs, struct buf *out) {
     size_t start = buf_size(out);
     buf_reserve(out, 4);
     buf_commit(out, 4);
     do_request(args, nargs, out);
-    if (buf_size(out) - start - 4 > k_max_msg) {
+    size_t made = buf_size(out) - start;
+    if (made - 4 > k_max_msg) {
         buf_truncate(out, start + 4);
         out_err(out, ERR_2BIG, "the reply is too big");
     }
     store_u32(buf_data(out) + start, (uint32_t)(buf_size(out) - start - 4));
+    return made;
 }
 
 // Nothing after a bad message can be understood: what came before it is still answered.
@@ -500,17 +506,43 @@ static void reject_input(struct conn *conn, const char *why) {
     conn->bad = true;
 }
 
-// Finding a key means waiting for memory twice: for the bucket, and for the entry that it points
-// at. Has the processor fetch these for the next requests of a batch while it is still busy with
-// others. That is a hint and no more: what cannot be read here is left to try_one_request().
-static void fetch_ahead(const struct conn *conn) {
+// Walks to the scores that the next requests will ask for in large sorted sets. nodes has an entry
+// for each, most likely that of its key, or NULL; scores has the argument, without data for none.
+static void fetch_zsets_ahead(const struct hnode *const *nodes, const struct slice *scores,
+                              int found) {
+    struct zwalk walks[k_lookahead];
+    int n = 0;
+    for (int i = 0; i < found; i++) {
+        if (!nodes[i] || !scores[i].data) {
+            continue;
+        }
+        const struct entry *ent = container_of(nodes[i], struct entry, node);
+        const struct zset *zset = ent->type == T_ZSET ? entry_zset(ent) : NULL;
+        if (zset && zset_size(zset) > k_small_zset && parse_double(&scores[i], &walks[n].score)) {
+            walks[n++].tree = zset->root;
+        }
+    }
+    if (n > 1) {
+        zset_fetch_ahead(walks, n);
+    }
+}
+
+// Finding a key means waiting for memory again and again: for the bucket, for the first entry of
+// its chain, for the one behind it. Takes these steps for the next requests of a batch side by
+// side: what one step looks at, the step before has fetched, for all of them together. This is a
+// hint to the processor and no more: what cannot be read here is left to try_one_request().
+//
+// Inlined by force: to gcc, a function that only prefetches does nothing, and it drops the call.
+static inline __attribute__((always_inline)) void fetch_ahead(const struct conn *conn) {
     const struct htab *htab = &g_data.db.newer;
     size_t size = buf_size(&conn->rbuf);
     if (!htab->tab || size == 0) {
         return;
     }
     const uint8_t *data = buf_data(&conn->rbuf);
-    struct hnode **buckets[k_lookahead];
+    uint32_t hcodes[k_lookahead];
+    const struct hnode *nodes[k_lookahead];
+    struct slice scores[k_lookahead];
     struct slice args[k_max_args];
     int found = 0;
     for (int i = 0; i < k_lookahead && size >= 4; i++) {
@@ -518,17 +550,29 @@ static void fetch_ahead(const struct conn *conn) {
         if (len > size - 4) {
             break;
         }
-        if (parse_req(data + 4, len, args) >= 2) {
-            buckets[found] = &htab->tab[lookup_key(&args[1]).node.hcode & htab->mask];
-            __builtin_prefetch(buckets[found]);
+        int nargs = parse_req(data + 4, len, args);
+        if (nargs >= 2) {
+            scores[found] = nargs >= 4 ? args[2] : (struct slice){NULL, 0};
+            hcodes[found] = lookup_key(&args[1]).node.hcode;
+            __builtin_prefetch(&htab->tab[hcodes[found] & htab->mask]);
             found++;
         }
         data += 4 + len;
         size -= 4 + len;
     }
     for (int i = 0; i < found; i++) {
-        __builtin_prefetch(*buckets[i]);
+        nodes[i] = htab->tab[hcodes[i] & htab->mask];
+        __builtin_prefetch(nodes[i]);
     }
+    for (int step = 0; step < k_chain_ahead; step++) {
+        for (int i = 0; i < found; i++) {
+            if (nodes[i] && nodes[i]->hcode != hcodes[i]) {
+                nodes[i] = nodes[i]->next;
+                __builtin_prefetch(nodes[i]);
+            }
+        }
+    }
+    fetch_zsets_ahead(nodes, scores, found);
 }
 
 // message = u32 len, len bytes: a request as request.h has it      len <= k_max_msg
@@ -555,7 +599,7 @@ static bool try_one_request(struct conn *conn) {
         reject_input(conn, "bad req");
         return false;
     }
-    reply_request(args, nargs, &conn->wbuf);
+    conn->made += reply_request(args, nargs, &conn->wbuf);
     buf_consume(&conn->rbuf, 4 + (size_t)len);
     return true;
 }
@@ -572,7 +616,7 @@ static void renew_idle(struct conn *conn) {
 // Reads once. Returns whether anything came: bytes, or the end of the input.
 static bool try_fill_buffer(struct conn *conn) {
     uint8_t *end = buf_reserve(&conn->rbuf, k_read_size);
-    ssize_t n = read(conn->fd, end, conn->rbuf.cap - conn->rbuf.tail);
+    ssize_t n = recv(conn->fd, end, conn->rbuf.cap - conn->rbuf.tail, 0);
     if (n < 0) {
         if (errno != EAGAIN && errno != EINTR) {
             conn->state = STATE_END;
@@ -593,7 +637,7 @@ static bool try_fill_buffer(struct conn *conn) {
 static bool try_flush_buffer(struct conn *conn) {
     size_t size = buf_size(&conn->wbuf);
     if (size > 0) {
-        ssize_t n = write(conn->fd, buf_data(&conn->wbuf), size);
+        ssize_t n = send(conn->fd, buf_data(&conn->wbuf), size, 0);
         if (n < 0 && errno != EAGAIN && errno != EINTR) {
             conn->state = STATE_END;
             return false;
@@ -608,22 +652,23 @@ static bool try_flush_buffer(struct conn *conn) {
     return all;
 }
 
-// Answers the requests that wait in rbuf, as many as possible with one write, until none is whole
-// or the client does not take the replies.
+// Answers the requests that wait in rbuf with one write, until none is whole or it was work enough
+// for a turn. The rest has its turn when all others had theirs, and there is room for replies.
 static void state_req(struct conn *conn) {
     bool more = true;
-    while (more) {
-        for (int i = 0; more && buf_size(&conn->wbuf) < k_max_pending; i++) {
-            if (i % k_lookahead == 0) {
-                fetch_ahead(conn);
-            }
-            more = try_one_request(conn);
+    conn->made = 0;
+    for (int i = 0; more && conn->made < k_max_pending; i++) {
+        if (i % k_lookahead == 0) {
+            fetch_ahead(conn);
         }
-        if (!try_flush_buffer(conn)) {
-            return;
-        }
+        more = try_one_request(conn);
     }
-    if (conn->bad) {
+    if (!try_flush_buffer(conn)) {
+        return;
+    }
+    if (more) {
+        conn->state = STATE_RES;
+    } else if (conn->bad) {
         shutdown(conn->fd, SHUT_WR);
         conn->state = STATE_BAD;
     } else if (conn->eof) {
@@ -642,7 +687,7 @@ static void state_res(struct conn *conn) {
 // input that nobody has read, a close is a reset, and that destroys replies which are on their way.
 static void state_bad(struct conn *conn) {
     uint8_t unread[4096];
-    ssize_t n = read(conn->fd, unread, sizeof(unread));
+    ssize_t n = recv(conn->fd, unread, sizeof(unread), 0);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
         conn->state = STATE_END;
     }
@@ -702,6 +747,10 @@ static bool accept_new_conn(void) {
     // acknowledged, and the client delays that acknowledgement by 40 ms.
     int one = 1;
     setsockopt(connfd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    // What the system keeps for a slow client, megabytes if we let it, we need not write: to us such
+    // a client looks like one that takes nothing.
+    int send_buffer = k_send_buffer;
+    setsockopt(connfd, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof(send_buffer));
     if (fd_set_nb(connfd) < 0) {
         close(connfd);
         return true;

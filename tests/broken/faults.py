@@ -13,6 +13,7 @@ import difflib
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -256,4 +257,5 @@ def main(argv: List[str]) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the reader may leave, as head does
     sys.exit(main(sys.argv[1:]))

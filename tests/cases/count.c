@@ -1,5 +1,6 @@
 // count.c: preloaded into a server (LD_PRELOAD), it counts calls in the file that COUNT_FILE names:
-// four u64 in the order of the machine, for poll, accept, read and write (on sockets).
+// four u64 in the order of the machine, for poll, accept, read and write (on sockets; recv and send
+// count as these).
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -69,8 +70,25 @@ ssize_t __read_chk(int fd, void *buf, size_t n, size_t size) {
     return read(fd, buf, n);
 }
 
+ssize_t recv(int fd, void *buf, size_t n, int flags) {
+    ssize_t (*next)(int, void *, size_t, int) = dlsym(RTLD_NEXT, "recv");
+    g_counts[READS]++;
+    return next(fd, buf, n, flags);
+}
+
+ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size, int flags) {
+    (void)size;
+    return recv(fd, buf, n, flags);
+}
+
 ssize_t write(int fd, const void *buf, size_t n) {
     ssize_t (*next)(int, const void *, size_t) = dlsym(RTLD_NEXT, "write");
     count_on_socket(fd, WRITES);
     return next(fd, buf, n);
+}
+
+ssize_t send(int fd, const void *buf, size_t n, int flags) {
+    ssize_t (*next)(int, const void *, size_t, int) = dlsym(RTLD_NEXT, "send");
+    g_counts[WRITES]++;
+    return next(fd, buf, n, flags);
 }

@@ -277,6 +277,35 @@ def replies_that_are_taken_renew(chapter: int) -> None:
 
 
 @case(since=12)
+def takes_a_large_reply_slowly(chapter: int) -> None:
+    """So slowly that the server cannot write for longer than the timeout: all it has written still waits in the system.
+    Bytes move nevertheless, and in the end all have come."""
+    size, piece = 8 << 20, 1 << 17
+
+    def attempt(ms: int, pace: Pace) -> None:
+        with timed(chapter, ms) as server, server.connect(rcvbuf=1 << 18) as conn:
+            conn.ask("set", "big", b"x" * size, expect=done(chapter))
+            pace.step()
+            conn.send(wire.request("get", "big"))
+            came = b""
+            for _ in range(16):
+                pace.rest(0.25)
+                if not select.select([conn.sock], [], [], limit(5))[0]:
+                    fail(f"nothing came for 5 s behind the first {len(came)} bytes of {size}")
+                more = conn.sock.recv(piece)
+                if not more:
+                    fail(f"closed behind {len(came)} bytes of {size}; the client took some every {0.25 * ms:.0f} ms")
+                came += more
+                pace.step()
+            came += conn.recv_exactly(4 + 5 + size - len(came))
+            if came[9:] != b"x" * size:
+                fail("the reply is not the value")
+            conn.unanswered.clear()
+
+    in_time(attempt)
+
+
+@case(since=12)
 def each_at_its_own_time(chapter: int) -> None:
     """The one that asked again is closed after the one that did not, although it came first."""
 
@@ -448,26 +477,30 @@ def a_stopped_server(chapter: int) -> None:
 
 @case(since=12)
 def long_work_is_not_idling(chapter: int) -> None:
-    """One client keeps the server busy for longer than the timeout. Neither this client nor one whose request
-    came meanwhile was idle."""
+    """Clients that ask at once keep the server busy for longer than the timeout. Neither the last of them nor one whose
+    request came meanwhile was idle."""
 
     def attempt(ms: int, pace: Pace) -> None:
-        with timed(chapter, ms) as server:
-            times = int(3 * ms / min(8, slow_keys(server, pace))) + 1  # a machine may be faster later
+        with timed(chapter, ms) as server, ExitStack() as stack:
+            times = min(int(3 * ms / slow_keys(server, pace)) + 2, 200)
             requests, replies = talk(chapter, 1, "meanwhile")
-            with server.connect() as busy, server.connect() as other:
-                say(other, 1)
-                pace.begin()
-                busy.send(wire.request("keys") * times)
-                pace.rest(0.3)
-                other.send(encode(chapter, requests))
-                pace.end()
-                for _ in range(times):
-                    busy.recv(TOO_BIG)
-                pace.begin()
-                say(busy, 1)
-                pace.end()
-                other.recv(replies[0])
+            pace.begin()
+            busy = [stack.enter_context(server.connect()) for _ in range(times)]
+            other = stack.enter_context(server.connect())
+            say(other, 1)
+            pace.step()
+            for conn in busy:
+                conn.send(wire.request("keys"))
+            for conn in busy[:2]:  # the first may have a turn alone; the second has one with all the rest
+                conn.recv(TOO_BIG)
+            other.send(encode(chapter, requests))
+            pace.end()
+            for conn in busy[2:]:
+                conn.recv(TOO_BIG)
+            pace.begin()
+            say(busy[-1], 1)
+            pace.end()
+            other.recv(replies[0])
 
     in_time(attempt)
 

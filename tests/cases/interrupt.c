@@ -84,6 +84,10 @@ ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size, int flags) {
 
 ssize_t send(int fd, const void *buf, size_t n, int flags) {
     ssize_t (*next)(int, const void *, size_t, int) = dlsym(RTLD_NEXT, "send");
+    if (next_random() % 4 == 0 && (fcntl(fd, F_GETFL) & O_NONBLOCK)) {
+        errno = EAGAIN;
+        return -1;
+    }
     return interrupted() ? -1 : next(fd, buf, part(n), flags);
 }
 

@@ -126,8 +126,12 @@ def many(wanted: int) -> int:
 
 
 def watched() -> bool:
-    """Do the programs run under a sanitizer or valgrind, which need memory and time of their own?"""
-    return bool(os.environ.get("SAN") or os.environ.get("WRAPPER"))
+    """Do the programs run under a sanitizer or valgrind, which need memory and time of their own?
+
+    The sandbox of the exercises is gone by the time that a program runs.
+    """
+    sandbox = any(word.endswith("sandbox.py") for word in settings.wrapper())
+    return bool(os.environ.get("SAN") or (os.environ.get("WRAPPER") and not sandbox))
 
 
 def readable(conn: Conn) -> bool:
@@ -179,6 +183,7 @@ class Counts:
         self.file = tempfile.NamedTemporaryFile()
         self.file.write(bytes(32))
         self.file.flush()
+        os.chmod(self.file.name, 0o666)  # the server may run as another user
         self.env = {"COUNT_FILE": self.file.name, **preload("count")}
         self.before = (0, 0, 0, 0)
 

@@ -474,6 +474,29 @@ def many_pairs(chapter: int) -> None:
             conn.ask("zquery", "z", *ALL, expect=pairs.query(float("-inf"), b""))
 
 
+@case(since=11)
+def a_large_set_comes_and_goes_within_a_batch(chapter: int) -> None:
+    """Requests about 6,000 pairs, right and wrong ones; then without a pause the set goes, and comes again."""
+    pairs = Pairs()
+    for i in range(6000):
+        pairs.add(float(i % 70), b"n%d" % i)
+    asked: List[Command] = [("zquery", "z", score, "n30", 0, 3) for score in (-1, 35, 70, "inf")]
+    asked += [("zquery", "z", "x", "", 0, 1), ("zquery", "z", "", "", 0, 1), ("zadd", "z", "nan", "n"), ("zquery", "z", 1, "")]
+    queries = [(-1.0, b"n30", 0, 3), (35.0, b"n30", 0, 3), (70.0, b"n30", 0, 3), (float("inf"), b"n30", 0, 3)]
+    wrong = [Err(ERR_ARG)] * 4
+    fill: List[Command] = [("zadd", "z", score, name) for score, name in pairs.pairs]
+    filled = [*[1] * len(fill), *[pairs.query(*words) for words in queries], *wrong]
+    with start(chapter) as server, server.connect() as conn:
+        conn.pipeline(
+            [*fill, *asked, ("del", "z"), *asked, *fill, *asked, ("set", "z", "v" * 16), *asked * 4, ("del", "z"), *fill, *asked],
+            [
+                *filled, 1, *[[]] * 4, *wrong,
+                *filled, None, *([Err(ERR_TYPE)] * 4 + wrong) * 4, 1,
+                *filled,
+            ],
+        )  # fmt: skip
+
+
 @case(since=11, inside=True)
 def far_offsets_cost_no_more_than_near_ones(chapter: int) -> None:
     """To move by rank takes O(log n) steps, not as many as the offset says. Processor time tells."""

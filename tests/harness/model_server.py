@@ -27,23 +27,29 @@ def serve(sock: socket.socket, chapter: int, model: Model, lock: threading.Lock)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         while True:
             bodies, data = wire.split_frames(data)
-            out = b""
             try:
                 for body in bodies:
                     if len(body) > wire.max_msg(chapter):
                         raise wire.WireError("too long")
                     with lock:
-                        out += wire.frame(answer(chapter, model, body))
+                        reply = wire.frame(answer(chapter, model, body))
+                    sock.sendall(reply)
+                if len(data) >= 4 and struct.unpack_from("<I", data)[0] > wire.max_msg(chapter):
+                    raise wire.WireError("too long")
             except wire.WireError:
-                sock.sendall(out)
-                return
-            sock.sendall(out)
-            if len(data) >= 4 and struct.unpack_from("<I", data)[0] > wire.max_msg(chapter):
+                hang_up(sock)
                 return
             more = sock.recv(1 << 16)
             if not more:
                 return
             data += more
+
+
+def hang_up(sock: socket.socket) -> None:
+    """Ends the replies and waits for the client to leave: closing with input unread would be a reset."""
+    sock.shutdown(socket.SHUT_WR)
+    while sock.recv(1 << 16):
+        pass
 
 
 def answer(chapter: int, model: Model, body: bytes) -> bytes:

@@ -12,7 +12,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Type, Union
 
-from . import settings
+from . import bounded, settings
 from .build import program
 from .settings import fail, limit
 
@@ -27,6 +27,7 @@ SANITIZER = re.compile(
 )
 OWN_VARIABLES = ("PORT", "HOST", "BIND", "HASH_SEED", "IDLE_TIMEOUT_MS")
 MOST_LINES = 200_000  # of a server's log; the rest is read and dropped
+MOST_LINE = 1 << 16  # bytes; what is longer counts as several
 
 _alive: Set["Server"] = set()
 
@@ -109,14 +110,16 @@ class Server:
         self._reader.start()
 
     def _read(self) -> None:
-        assert self._process.stdout
-        for raw in self._process.stdout:
-            line = raw.decode(errors="backslashreplace").rstrip("\n")
+        stdout = self._process.stdout
+        assert stdout
+        size = 0
+        for raw in iter(lambda: stdout.readline(MOST_LINE), b""):
+            size += len(raw)
             with self._news:
-                if len(self._lines) < MOST_LINES:
-                    self._lines.append(line)
+                if len(self._lines) < MOST_LINES and size < bounded.MOST_OUTPUT:
+                    self._lines.append(raw.decode(errors="backslashreplace").rstrip("\n"))
                 self._news.notify_all()
-        self._process.stdout.close()
+        stdout.close()
         with self._news:
             self._ended = True
             self._news.notify_all()
@@ -140,7 +143,7 @@ class Server:
         return (
             f"the server did not come up within {limit(10):g} s: it must print\n"
             "  listening on ADDRESS:PORT\n"
-            "on standard error as soon as it accepts connections"
+            "on standard error as soon as it accepts connections; PORT in its environment names the port"
         )
 
     def __exit__(
@@ -316,19 +319,14 @@ def run_program(
         )  # fmt: skip
     except OSError as e:
         fail(f"{name} cannot be started: {e}")
-    try:
-        out, err = process.communicate(data, timeout=limit(seconds))
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        out, err = process.communicate()
+    talk = bounded.communicate(process, data, limit(seconds))
+    out, err = talk.out, talk.err
+    if talk.late or talk.too_much:
+        why = f"did not end within {limit(seconds):g} s" if talk.late else f"prints more than {len(out + err) >> 20} MB"
         fail(
-            f"{name} of chapter {chapter:02} did not end within {limit(seconds):g} s: {_show(words)}\n"
+            f"{name} of chapter {chapter:02} {why}: {_show(words)}\n"
             f"  standard output: {out[-400:]!r}\n  standard error: {err[-400:]!r}"
         )
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
     result = Result(
         out.decode(errors="surrogateescape"), err.decode(errors="surrogateescape"), process.returncode
     )

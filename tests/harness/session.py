@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 import re
 import shlex
 import signal
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable, List, Optional, Tuple
 
-from . import build, settings
+from . import bounded, build, settings
 from .process import LISTENING, Server, clean_env, free_port
 from .settings import ROOT, fail, limit
 
@@ -243,19 +242,10 @@ class _Player:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             start_new_session=True,
         )  # fmt: skip
-        late = False
-        try:
-            raw, _ = process.communicate(timeout=limit(15))
-        except subprocess.TimeoutExpired:
-            late = True
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-        if late:
-            raw, _ = process.communicate()
+        raw, _, late, too_much = bounded.communicate(process, b"", limit(15))
         lines = self._normal(raw.decode(errors="backslashreplace"))
-        if late:
-            lines.append(f"(ended after {limit(15):g} s)")
+        if late or too_much:
+            lines.append(f"(ended after {limit(15):g} s)" if late else "(ended: it prints without end)")
         self._compare(step, lines, process.returncode)
 
     def _lines(self, step: Step) -> None:
