@@ -1,18 +1,21 @@
-"""The benchmarks: `make bench` (about five minutes), `make bench-full`, `make bench-quick` (20 seconds).
+"""The benchmarks: `make bench` (about seven minutes), `make bench-full`, `make bench-quick` (20 seconds).
 
 Prints tables; but for quick, writes them to book/bench.md and draws book/figures/bench-*.svg.
-Candidates take turns in rounds, so that a machine that is slower for a while is so for all of them;
-what is quoted is the median of the rounds. Server and client are bound to different processors.
+Candidates take turns at each measurement, so that a machine that is slower for a while is so for all of
+them; what is quoted is the median of the rounds. Server and client are bound to different processors.
 Speed is never judged here, but every reply is checked, and a wrong one ends the run.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import platform
+import random
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -23,6 +26,8 @@ from servers import BUILD, HERE, ROOT, Candidate, Result, Server, chapter, compi
 
 FIGURES = ROOT / "book" / "figures"
 K_MAX_WORKS = "    k_max_works = 200,"
+FETCH = "            fetch_ahead(conn);"
+YIELD = "                sched_yield();"
 LOAD_FACTOR = "    k_max_load_factor = 2,"
 
 
@@ -38,19 +43,20 @@ class Scale:
     keys: int  # in the table while rates are measured
     stall: int  # keys that expire, members of the set that is deleted
     insert: int  # keys inserted while another connection looks on
+    chosen: int  # keys that an attacker would choose
     after: float  # seconds to look on after an event
     chapters: Tuple[int, ...]
 
 
 SCALES = {
-    "quick": Scale("quick", 1, 0.05, (1000, 10000), (1000,), 1000, 12000, 20000, 0.1, (4, 6, 8, 9, 14)),
+    "quick": Scale("quick", 1, 0.05, (1000, 10000), (1000,), 1000, 12000, 20000, 2000, 0.1, (4, 6, 8, 9, 14)),
     "normal": Scale(
         "normal", 3, 0.3, (1000, 10_000, 100_000, 1_000_000), (1000, 10_000, 100_000),
-        100_000, 300_000, 1_000_000, 1.0, tuple(range(4, 15)),
+        100_000, 300_000, 1_000_000, 40_000, 1.0, tuple(range(4, 15)),
     ),
     "full": Scale(
         "full", 9, 1.0, (1000, 10_000, 100_000, 1_000_000, 10_000_000), (1000, 10_000, 100_000, 1_000_000),
-        1_000_000, 1_000_000, 5_000_000, 3.0, tuple(range(4, 15)),
+        1_000_000, 1_000_000, 5_000_000, 40_000, 3.0, tuple(range(4, 15)),
     ),
 }  # fmt: skip
 
@@ -121,23 +127,30 @@ def can_run(candidate: Candidate, load: Dict[str, object]) -> bool:
 def rates(report: Report) -> None:
     scale = report.scale
     others = [c for c in (redis(), Candidate("echo", [str(BUILD / "echo")], "echo")) if c]
-    candidates = [chapter(n) for n in scale.chapters] + others
+    unaware = variant("14-unaware", "chapters/14/server.c", FETCH, "                ;", "chapters/14/server.c")
+    candidates = [chapter(n) for n in scale.chapters]
+    candidates += [Candidate("14 without fetch_ahead", [str(unaware)], "tagged"), *others]
     if not redis():
         report.say("redis-server is not installed: it is left out, and so are the ratios to it.\n")
     results: Dict[Tuple[str, str, str], List[Result]] = {}
-    for _ in range(scale.rounds):
-        for candidate in candidates:
-            with Server(candidate) as server:
-                plain = candidate.proto in ("world", "raw", "echo")
-                keys = 1000 if candidate.name == "07" else scale.keys
-                if not plain:
-                    server.load(mix="set", fill=True, keys=keys, conns=5, pipeline=100)
-                for load_name, load in LOADS.items():
-                    for op in ("get", "set") if not plain else ("ping",):
-                        if can_run(candidate, load):
-                            size = 32 if plain else 16
-                            figures = server.load(mix=op, keys=keys, seconds=scale.seconds, value_size=size, **load)
-                            results.setdefault((load_name, candidate.name, op), []).append(figures)
+    with ExitStack() as stack:
+        servers = {candidate: stack.enter_context(Server(candidate)) for candidate in candidates}
+        keys = {c: 1000 if c.name == "07" else scale.keys for c in candidates}
+        plain = {c: c.proto in ("world", "raw", "echo") for c in candidates}
+        for candidate, server in servers.items():
+            if not plain[candidate]:
+                server.load(mix="set", fill=True, keys=keys[candidate], conns=5, pipeline=100)
+        for _ in range(scale.rounds):
+            for load_name, load in LOADS.items():
+                for op in ("get", "set"):
+                    for candidate, server in servers.items():
+                        kind = "ping" if plain[candidate] else op
+                        if can_run(candidate, load) and (kind == op or op == "get"):
+                            size = 32 if plain[candidate] else 16
+                            figures = server.load(
+                                mix=kind, keys=keys[candidate], seconds=scale.seconds, value_size=size, **load
+                            )
+                            results.setdefault((load_name, candidate.name, kind), []).append(figures)
     report.say("## Requests a second\n")
     report.say(
         "Thousands a second; for 04 to 06 and the echo server these are messages of 32 bytes, from 07 on "
@@ -170,6 +183,34 @@ def rates(report: Report) -> None:
             report.picture(slug, f"Requests a second, {load_name}"),
             f"Requests a second, {load_name}", "requests a second", report.machine, groups,
         )  # fmt: skip
+
+
+def sorted_sets(report: Report) -> None:
+    scale = report.scale
+    candidates = [c for c in (chapter(11), chapter(14), redis()) if c]
+    operations = {
+        f"zadd, one set growing to {scale.stall:,}, pipelines of 16": "zadd",
+        "10 pairs from a score": "zquery",
+        f"10 pairs at an offset up to {scale.stall // 10:,} from a score": "zoff",
+    }
+    results: Dict[Tuple[str, str], List[Result]] = {}
+    for _ in range(scale.rounds):
+        with ExitStack() as stack:
+            servers = {candidate: stack.enter_context(Server(candidate)) for candidate in candidates}
+            for op in operations.values():
+                for candidate, server in servers.items():
+                    how = {"pipeline": 16, "fill": True} if op == "zadd" else {"seconds": scale.seconds}
+                    figures = server.load(mix=op, keys=scale.stall, conns=50, offset_max=scale.stall // 10, **how)
+                    results.setdefault((op, candidate.name), []).append(figures)
+    report.say("## Sorted sets\n")
+    report.say("Thousands a second, 50 connections. Redis 7.0 walks to an offset, from 11 on we count.\n")
+    rows = []
+    for title, op in operations.items():
+        for candidate in candidates:
+            rate = middle(results[op, candidate.name], "rate")
+            base = results.get((op, "redis"))
+            rows.append([title, candidate.name, f"{rate / 1e3:.1f}", f"{rate / middle(base, 'rate'):.2f}" if base else ""])
+    report.table(("what", "server", "rate", "to Redis"), rows)
 
 
 # ---- structures ----
@@ -237,8 +278,10 @@ def watch(server: Server, event: Callable[[], object], after: float) -> Result:
 def stalls(report: Report) -> None:
     scale = report.scale
     unlimited = variant("14-unlimited", "chapters/14/server.c", K_MAX_WORKS, K_MAX_WORKS.replace("200", "1 << 30"), "chapters/14/server.c")
+    rude = variant("14-rude", "chapters/14/server.c", YIELD, "                ;", "chapters/14/server.c")
     candidates: List[Candidate] = [
         chapter(13), chapter(14), Candidate("14 without the limit a turn", [str(unlimited)], "tagged"),
+        Candidate("14 without sched_yield", [str(rude)], "tagged"),
     ]  # fmt: skip
     known = redis()
     if known:
@@ -288,6 +331,50 @@ def stalls(report: Report) -> None:
               "microseconds", report.machine, groups, log=True)  # fmt: skip
 
 
+# ---- an attack ----
+
+
+def colliding(count: int) -> List[bytes]:
+    """Keys of one length and of one hash code under FNV-1a of 32 bits, which needs no secret.
+
+    A pair of blocks leads from one state to another; the next pair begins there. n pairs make 2^n keys (A. Joux,
+    "Multicollisions in iterated hash functions", 2004). Cost: some 2^16 blocks for each pair.
+    """
+    rng, state, pairs = random.Random(count), 0x811C9DC5, []
+    while 2 ** len(pairs) < count:
+        seen: Dict[int, bytes] = {}
+        while True:
+            block, after = b"%08x" % rng.getrandbits(32), state
+            for byte in block:
+                after = (after ^ byte) * 0x01000193 & 0xFFFFFFFF
+            if seen.setdefault(after, block) != block:
+                break
+        pairs.append((seen[after], block))
+        state = after
+    return [b"".join(blocks) for blocks in itertools.islice(itertools.product(*pairs), count)]
+
+
+def chosen_keys(report: Report) -> None:
+    scale = report.scale
+    chosen, rng = colliding(scale.chosen), random.Random(1)
+    others = [b"%0*x" % (len(chosen[0]), rng.getrandbits(4 * len(chosen[0]))) for _ in chosen]
+    candidates = [c for c in (chapter(9), chapter(14), redis()) if c]
+    times: Dict[Tuple[str, str], List[float]] = {}
+    for _ in range(scale.rounds):
+        for candidate in candidates:
+            for name, keys in (("others", others), ("chosen", chosen)):
+                with Server(candidate) as server:
+                    times.setdefault((candidate.name, name), []).append(server.set_all(keys))
+    report.say("## Keys chosen to collide\n")
+    report.say(f"Nanoseconds of the server for each of {len(chosen):,} `set`, in pipelines of 1000. The chosen keys all have the "
+               "same hash code under FNV-1a. Here a secret key goes into each hash code, so they are keys like others.\n")  # fmt: skip
+    rows = []
+    for candidate in candidates:
+        one, other = (median(times[candidate.name, name]) for name in ("others", "chosen"))
+        rows.append([candidate.name, f"{one:,.0f}", f"{other:,.0f}", f"{other / one:.2f}" if one else "-"])
+    report.table(("server", "random keys", "chosen keys", "ratio"), rows)
+
+
 # ---- memory ----
 
 
@@ -334,7 +421,7 @@ def main() -> None:
     report.say(f"{report.machine}.")
     report.say("Written by `make bench`; `make bench-full` takes the time that solid medians need. Compare ratios, not "
                "absolute numbers: machines differ, and this one may have had other things to do.\n")  # fmt: skip
-    sections = (rates, structures, stalls, memory)
+    sections = (rates, sorted_sets, structures, chosen_keys, stalls, memory)
     for section in sections:
         section(report)
     if scale.name != "quick":

@@ -248,7 +248,8 @@ static uint8_t *put_request(uint8_t *to, enum op op, uint32_t id) {
     } else if (op == OP_ZQUERY || op == OP_ZOFF) {
         put_digits((uint8_t *)score, (uint32_t)(next_random() % 900000), 6);
         uint32_t skip = op == OP_ZOFF ? (uint32_t)(next_random() % opt.offset_max) : 0;
-        put_digits((uint8_t *)offset, skip, 9);
+        size_t digits =
+            (size_t)snprintf(offset, sizeof(offset), "%u", skip); // Redis takes no leading zeros
         args[1] = "zs", lens[1] = 2;
         if (resp) {
             args[0] = "ZRANGEBYSCORE", lens[0] = 13;
@@ -261,7 +262,7 @@ static uint8_t *put_request(uint8_t *to, enum op op, uint32_t id) {
             args[n] = score, lens[n++] = 6;
             args[n] = "", lens[n++] = 0;
         }
-        args[n] = offset, lens[n++] = 9;
+        args[n] = offset, lens[n++] = digits;
         args[n] = "10", lens[n++] = 2;
     } else if (op == OP_EXPIRE) {
         args[0] = "pexpire", lens[0] = 7;

@@ -11,7 +11,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -60,7 +60,7 @@ def variant(name: str, file: str, old: str, new: str, program: str) -> Path:
     return compiled(source, name, folder)
 
 
-@dataclass
+@dataclass(eq=False)
 class Candidate:
     """A server to measure: what to run, and the protocol it speaks (load.c knows them)."""
 
@@ -138,18 +138,36 @@ class Server:
                 return int(line.split()[1]) * 1024
         return 0
 
+    def encode(self, *words: bytes) -> bytes:
+        """One command, in the candidate's protocol."""
+        if self.candidate.proto == "resp":
+            return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words)
+        body = len(words).to_bytes(4, "little") + b"".join(len(w).to_bytes(4, "little") + w for w in words)
+        return len(body).to_bytes(4, "little") + body
+
     def ask(self, *words: str) -> bytes:
         """Sends one command on a connection of its own; returns what comes back first."""
-        if self.candidate.proto == "resp":
-            data = b"*%d\r\n" % len(words)
-            data += b"".join(b"$%d\r\n%s\r\n" % (len(w), w.encode()) for w in words)
-        else:
-            strings = b"".join(len(w).to_bytes(4, "little") + w.encode() for w in words)
-            body = len(words).to_bytes(4, "little") + strings
-            data = len(body).to_bytes(4, "little") + body
         with socket.create_connection(("127.0.0.1", self.port)) as sock:
-            sock.sendall(data)
+            sock.sendall(self.encode(*(word.encode() for word in words)))
             return sock.recv(4096)
+
+    def set_all(self, keys: Sequence[bytes]) -> float:
+        """Sets keys in pipelines of 1000; returns the server's processor time for each, in nanoseconds (Linux)."""
+        expected = b"+OK\r\n" if self.candidate.proto == "resp" else b"\1\0\0\0\0"
+        before = self.cpu_ns()
+        with socket.create_connection(("127.0.0.1", self.port)) as sock:
+            for i in range(0, len(keys), 1000):
+                batch = [self.encode(b"set", key, b"v") for key in keys[i : i + 1000]]
+                sock.sendall(b"".join(batch))
+                replies = sock.recv(5 * len(batch), socket.MSG_WAITALL)
+                if replies != expected * len(batch):
+                    raise SystemExit(f"{self.candidate.name} answered to a set of {keys[i]!r} and others: {replies[:99]!r}")
+        return (self.cpu_ns() - before) / len(keys)
+
+    def cpu_ns(self) -> int:
+        """The processor time of all of its threads so far."""
+        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        return sum(int(task.read_text().split()[0]) for task in tasks)
 
 
 def finish(process: "subprocess.Popen[str]") -> Result:
