@@ -3,10 +3,15 @@
 
 CHAPTERS := $(patsubst chapters/%/server.c,%,$(wildcard chapters/[0-9][0-9]/server.c))
 PLAIN := all help demo test bench bench-quick bench-full book-check book-update check asan tsan \
-    valgrind broken format format-check clean build build-shown
+    valgrind broken format format-check clean build build-shown exercises exercises-check progress next \
+    grade grade-all handout gradescope class-check
+VERBS := start check hint watch solution reset
+EXERCISES := $(subst /exercises/,-,$(patsubst chapters/%/exercise.conf,%,$(wildcard \
+    chapters/[0-9][0-9]/exercises/*/exercise.conf)))
 NUMBERED := demo test run diff forward build
 VARIABLES := SERVER CLIENT HEADERS ARGS PORT BIND HOST IDLE_TIMEOUT_MS HASH_SEED TEST_SEED \
-    TEST_TIME_FACTOR WRAPPER CC SAN B JOBS PYTHON NO_COLOR
+    TEST_TIME_FACTOR WRAPPER CC SAN B JOBS PYTHON NO_COLOR INSIST \
+    SUBMISSION SUBMISSIONS EXERCISE OUT CHAPTERS N
 
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 B ?= build/$(if $(HEADERS),headers,test)
@@ -19,7 +24,8 @@ space := $() $()
 # The names of the variables on the command line.
 given := $(foreach v,$(subst \$(space),_,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$v)))
 quote = '$(subst ','\'',$1)'
-told := CHAPTERS PLAIN NUMBERED VARIABLES MAKE_VERSION CC PYTHON SERVER CLIENT HEADERS PORT
+told := CHAPTERS PLAIN NUMBERED VERBS EXERCISES VARIABLES MAKE_VERSION CC PYTHON SERVER CLIENT HEADERS PORT \
+    SUBMISSION SUBMISSIONS
 door := $(foreach v,$(told),$v=$(call quote,$($v))) GIVEN=$(call quote,$(given)) \
     sh tests/tools/door.sh $(foreach g,$(goals),$(call quote,$g))
 ifneq ($(shell $(door)),)
@@ -104,10 +110,33 @@ bench-quick: scale = quick
 bench-full: scale = full
 bench bench-quick bench-full: build ; @$(call python)/../bench/bench.py $(scale)
 
-book-check: ; @$(call run,book)
+book-check: ; @$(submake) build && $(call run,book)
 book-update: ; @$(call python)/book.py update
 
 check: ; @$(call python)/check.py
+
+# --- Exercises: make start-04-buffered-reads, and so on ---
+
+exercise = $(call python,$(if $(filter check-% watch-% exercises-check,$@),pytest))/exercise.py
+exercises: ; @$(exercise) list
+progress next: ; @$(exercise) $@
+learning := $(foreach e,$(EXERCISES),$(VERBS:=-$e))
+# A check that finds a mistake is none of make's: as with a typo above, -q adds no line to what is said.
+silent := $(if $(filter-out $(learning),$(goals))$(findstring n,$(firstword -$(MAKEFLAGS))),,yes)
+MAKEFLAGS += $(if $(silent),-q)
+$(learning): ; $(if $(silent),+@unset MAKEFLAGS MFLAGS;,@)$(exercise) $(firstword $(subst -, ,$@)) \
+    $(patsubst $(firstword $(subst -, ,$@))-%,%,$@) $(if $(filter check-%,$@),-- $(ARGS))
+exercises-check: ; @$(exercise) prove -j $$(($(JOBS) + 1)) $(ARGS) \
+    $(if $(ARGS),,&& $(submake) build && $(call run,exercises classroom))
+
+# --- For those who teach ---
+
+graded = $(addprefix --exercise ,$(EXERCISE)) $(if $(OUT),--out $(call quote,$(OUT)))
+grade: ; @$(call python,pytest)/gradebook.py one $(call quote,$(SUBMISSION)) $(graded)
+grade-all: ; @$(call python,pytest)/gradebook.py all $(call quote,$(SUBMISSIONS)) -j $(JOBS) $(graded)
+class-check: ; @$(call python,pytest)/classroom.py $(or $(N),200) -j $(JOBS)
+handout: ; @$(call python)/handout.py $(CHAPTERS)
+gradescope: ; @$(call python)/gradescope.py $(EXERCISE)
 
 # --- The sources ---
 

@@ -34,6 +34,7 @@ import book_blocks  # noqa: E402
 import book_skeleton  # noqa: E402
 import book_steps  # noqa: E402
 import book_units  # noqa: E402
+import exercises  # noqa: E402
 import plain  # noqa: E402
 import stages  # noqa: E402
 from book_blocks import Block, BookError, Page  # noqa: E402
@@ -47,6 +48,11 @@ KINDS = (
     "c listing, c step, diff, console, text output, c sketch, text sketch, text drawing, sh "
     "(book/README.md has the grammar)"
 )
+TO_DO = (
+    "To do one: `make start-NN-slug`, then `make check-NN-slug`, and for hints `make hint-NN-slug`; "
+    "[here is how](README.md#how-to-do-the-exercises). [Appendix A1](A1-hints.md) has hints as well."
+)
+EXERCISE = re.compile(r"^- \[`(\d\d-[a-z0-9-]+)`\]\(([^)]*)\): (.*)", re.M)
 
 
 class Stale(ValueError):
@@ -501,6 +507,36 @@ def problems(page: Page, sessions_too: bool = True) -> List[str]:
     return found
 
 
+# ---- exercises ----
+
+
+def exercise_problems(page: Page) -> List[str]:
+    """A chapter names each of its exercises as TO_DO and EXERCISE say, and appendix A1 names all of them."""
+    name = page.path.name
+    if name == "A1-hints.md":
+        text = "\n".join(page.lines)
+        named = set(re.findall(r"`(\d\d-[a-z0-9-]+)`", text))
+        return [f"{name}: there is no hint for {e.name}" for e in exercises.all_exercises(ROOT) if e.name not in named]
+    there = {e.name: e for e in exercises.all_exercises(ROOT) if e.chapter == page.chapter}
+    text = "\n".join(page.lines)
+    section = re.search(r"^## Exercises\n(.*?)(?=^## |\Z)", text, re.M | re.S)
+    said = EXERCISE.findall(section[1]) if section else []
+    found = []
+    if there and (not section or TO_DO not in " ".join(section[1].split())):
+        found.append(f"{name}: the section Exercises must begin: {TO_DO}")
+    missing = [each for each in there if each not in [named for named, *_ in said]]
+    found += [f"{name}: Exercises does not name {each}, as a link to its README.md" for each in missing]
+    for each, target, task in said:
+        exercise = there.get(each)
+        if not exercise:
+            found.append(f"{name}: there is no exercise {each}")
+        elif target != f"../{exercise.where}/README.md":
+            found.append(f"{name}: {each} leads to {target}")
+        elif exercise.kind != "build" and not task.startswith(f"{exercise.kind.capitalize()}: "):
+            found.append(f"{name}: the task of {each} must begin with `{exercise.kind.capitalize()}: `")
+    return found
+
+
 # ---- update ----
 
 
@@ -625,12 +661,13 @@ def apply_steps(page: Page, last: Optional[int], target: Path) -> List[str]:
 
 
 def chosen(names: Sequence[str]) -> List[Page]:
-    paths = sorted(folder().glob("*.md"))
     if not names:
-        return [book_blocks.read(p) for p in paths]
+        return book_blocks.pages(folder())
+    paths = book_blocks.paths(folder())
     found = []
     for name in names:
-        hits = [p for p in paths if p.name == Path(name).name or name.isdigit() and p.name.startswith(name.zfill(2) + "-")]
+        hits = [p for p in paths if name.isdigit() and p.name.startswith(name.zfill(2) + "-")]
+        hits = hits or [p for p in paths if str(p).endswith(f"/{name}")] or [p for p in paths if p.name == Path(name).name]
         if not hits:
             raise Problem(f"{folder()} has no page {name}")
         found += [book_blocks.read(p) for p in hits]
@@ -646,6 +683,7 @@ def main(argv: List[str]) -> int:
                 build.ensure_built(number)
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
                 found = [p for each in pool.map(problems, pages) for p in each]
+            found += [p for page in pages for p in exercise_problems(page)]
             print("\n\n".join(found) or "The text and the code agree.")
             return 1 if found else 0
         if verb == "update":

@@ -85,8 +85,13 @@ def read(path: Path) -> Page:
     return page
 
 
+def paths(folder: Path) -> List[Path]:
+    """The Markdown files of the book, and of the folders in it."""
+    return [*sorted(folder.glob("*.md")), *sorted(folder.glob("*/*.md"))]
+
+
 def pages(folder: Path) -> List[Page]:
-    return [read(path) for path in sorted(folder.glob("*.md"))]
+    return [read(path) for path in paths(folder)]
 
 
 def rewrite(page: Page, new: Dict[int, str]) -> None:

@@ -3,7 +3,8 @@
 # Prints nothing where all is well. The Makefile calls it before anything else and hands it what it knows:
 #   CHAPTERS   the chapters that are there         PLAIN      goals that are a word
 #   NUMBERED   goals that take a chapter: test-07  VARIABLES  variables that may be given; GIVEN: those that were
-#   MAKE_VERSION CC PYTHON SERVER CLIENT HEADERS PORT   as make has them
+#   VERBS      what may be done with an exercise   EXERCISES  those that are there: NN-slug
+#   MAKE_VERSION CC PYTHON SERVER CLIENT HEADERS PORT SUBMISSION SUBMISSIONS   as make has them
 
 here=$(dirname "$0")
 
@@ -55,14 +56,41 @@ chapter() {
     refuse "make $goal: there is no chapter $1, they are $first to $last: make $2$last$3"
 }
 
+# exercise VERB NAME: refuses a name that is not an exercise's.
+exercise() {
+    one=${EXERCISES%% *}
+    [ -z "$one" ] && refuse "make $goal: there are no exercises in this copy of the workbook"
+    [ -z "$2" ] && refuse "make $goal: which exercise? For example: make $1-$one (make exercises lists all)"
+    has "$2" "$EXERCISES" && return
+    near=$(nearest "$2" $EXERCISES)
+    [ -n "$near" ] && refuse "make $goal: there is no exercise $2, did you mean make $1-$near? (make exercises lists all)"
+    own=
+    for each in $EXERCISES; do
+        case $each in "${2%%-*}"-*) own="$own${own:+, }$each" ;; esac
+    done
+    [ -n "$own" ] && refuse "make $goal: there is no exercise $2; those of chapter ${2%%-*} are $own"
+    refuse "make $goal: there is no exercise $2, for example: make $1-$one (make exercises lists all)"
+}
+
 # Is there such a goal?
 known() {
+    if has "$goal" "$VERBS"; then
+        [ -n "$next" ] && has "$next" "$EXERCISES" && refuse "make $goal $next: did you mean make $goal-$next?"
+        has "$goal" "$PLAIN" || exercise "$goal" ""
+    fi
     if has "$goal" "$NUMBERED"; then
         has "$next" "$CHAPTERS" && refuse "make $goal $next: did you mean make $goal-$next?"
         has "$goal" "$PLAIN" || refuse "make $goal: of which chapter? For example: make $goal-$last"
     fi
     has "$goal" "$PLAIN" && return
     case $goal in test-[a-z]*) [ -e "tests/test_${goal#test-}.py" ] && return ;; esac
+    verb=${goal%%-*} name=${goal#*-}
+    if [ "$verb" != "$goal" ]; then
+        has "$verb" "$VERBS" && exercise "$verb" "$name" && return
+        near=$(nearest "$verb" $VERBS)
+        [ -n "$near" ] && has "$name" "$EXERCISES" && refuse "make $goal: did you mean make $near-$name?"
+        has "$goal" "$EXERCISES" && refuse "make $goal: to begin it, make start-$goal; to grade it, make check-$goal"
+    fi
     word=${goal%%[0-9]*} number=${goal#"${goal%%[0-9]*}"}
     case $number in
     "" | *[!0-9-]* | -* | *- | *-*-*) ;;
@@ -81,8 +109,10 @@ known() {
         near=$(nearest "${word%[-_]}" $NUMBERED)
         [ -n "$near" ] && refuse "make $goal: there is no such target, did you mean make $near-$number? (make help lists all)" ;;
     esac
-    near=$(nearest "$goal" $PLAIN $NUMBERED)
-    [ -n "$near" ] && has "$near" "$PLAIN" || near=${near:+$near-$last}
+    near=$(nearest "$goal" $PLAIN $NUMBERED $VERBS)
+    example=$last
+    [ -n "$near" ] && has "$near" "$VERBS" && example=${EXERCISES%% *}
+    [ -n "$near" ] && has "$near" "$PLAIN" || near=${near:+$near-$example}
     refuse "make $goal: there is no such target${near:+, did you mean make $near?} (make help lists all)"
 }
 
@@ -114,7 +144,7 @@ program() {
 # Is what they need there?
 for goal; do
     case $goal in
-    all | [0-9]* | build* | run-* | asan | tsan | valgrind | broken | bench*) needs=cc ;;
+    all | [0-9]* | build* | run-* | check-* | watch-* | exercises-check | grade* | class-check | asan | tsan | valgrind | broken | bench* | book-check) needs=cc ;;
     demo* | test*) needs=cc; [ -n "$SERVER" ] && [ -n "$CLIENT" ] && needs= ;;
     *) needs= ;;
     esac
@@ -127,8 +157,9 @@ for goal; do
     fi
     module=
     case $goal in
-    test* | asan | tsan | broken) module=pytest ;;
+    test* | asan | tsan | broken | check-* | watch-* | exercises-check | grade | grade-all | class-check | book-check) module=pytest ;;
     demo* | diff-* | forward-* | check | bench* | book-*) module=sys ;;
+    start-* | hint-* | solution-* | reset-* | exercises | progress | next | handout | gradescope) module=sys ;;
     esac
     if [ -n "$module" ] && ! found=$(sh "$here/findpython.sh" $module 2>&1); then
         refuse "make $goal: $found"
@@ -136,6 +167,10 @@ for goal; do
     case $goal in
     test-*) number=${goal#test-} ;;
     *) number=$first ;;
+    esac
+    case $goal in
+    grade) [ -d "$SUBMISSION" ] || refuse "make grade: ${SUBMISSION:-SUBMISSION=} is no folder: make grade SUBMISSION=folder, with a folder for each exercise in it" ;;
+    grade-all) [ -d "$SUBMISSIONS" ] || refuse "make grade-all: ${SUBMISSIONS:-SUBMISSIONS=} is no folder: make grade-all SUBMISSIONS=folder, with a folder for each student in it" ;;
     esac
     program SERVER "${SERVER%% *}" "$number"
     program CLIENT "${CLIENT%% *}" "$number"

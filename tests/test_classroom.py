@@ -1,0 +1,233 @@
+"""Grading a class, the handout for students, the autograder."""
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import xml.etree.ElementTree as ElementTree
+import zipfile
+from pathlib import Path
+from typing import Dict, List
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+TOOLS = ROOT / "tests" / "tools"
+sys.path.insert(0, str(TOOLS))
+
+import classroom  # noqa: E402
+import exercises  # noqa: E402
+import handout as handout_tool  # noqa: E402
+import packing  # noqa: E402
+
+from harness.settings import limit  # noqa: E402
+
+pytestmark = [pytest.mark.inside, pytest.mark.time_limit(60)]
+NAME = "04-buffered-reads"
+EARLY = "03-who"  # in the handout
+
+
+def run(*words: object, cwd: Path = ROOT, **env: str) -> "subprocess.CompletedProcess[str]":
+    """Runs a command; both streams are its stdout."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "WORKBOOK_BUILD", "WORKBOOK_PREBUILT")}
+    return subprocess.run(
+        [str(word) for word in words], cwd=cwd, env={**kept, **env}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=limit(50),
+    )  # fmt: skip
+
+
+def gradebook(*words: object) -> "subprocess.CompletedProcess[str]":
+    return run(sys.executable, TOOLS / "gradebook.py", *words)
+
+
+def hand_in(folder: Path, which: str) -> Path:
+    exercises.write_tree(exercises.find(NAME).tree(which), folder)
+    return folder
+
+
+# ---- one submission ----
+
+
+def test_a_good_submission_is_graded(tmp_path: Path) -> None:
+    hand_in(tmp_path / "ann" / NAME, "solution")
+    done = gradebook("one", tmp_path / "ann", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stdout
+    assert "In all 10 of 10 points" in done.stdout
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert results["score"] == 10 and results["visibility"] == "visible"
+    assert [set(test) for test in results["tests"]] == [
+        {"name", "score", "max_score", "status", "output", "visibility"}
+    ] * 4
+    suite = ElementTree.parse(tmp_path / "out" / "results.xml").getroot()[0]
+    assert (suite.get("name"), suite.get("tests"), suite.get("failures")) == (NAME, "4", "0")
+
+
+def test_a_bad_submission_gets_its_lessons(tmp_path: Path) -> None:
+    folder = hand_in(tmp_path / "bob", "starter")
+    (folder / "wire.h").write_text("#error not the student's to change\n")
+    with open(folder / "server.c", "a") as source:
+        source.write("// I have looked at it.\n")
+    done = gradebook("one", folder, "--out", tmp_path / "out", "--exercise", NAME)
+    assert done.returncode == 0, done.stdout
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    failed = [test for test in results["tests"] if test["status"] == "failed"]
+    assert failed and all(test["score"] == 0 and "expected" in test["output"] for test in failed)
+    assert 0 < results["score"] < 10, "wire.h was restored, so it builds, and some of it is right"
+    assert "Traceback" not in done.stdout
+
+
+def test_what_does_not_build_says_so(tmp_path: Path) -> None:
+    folder = hand_in(tmp_path / "eve" / NAME, "starter")
+    (folder / "server.c").write_text("int main(void) { return 0 }\n")
+    assert gradebook("one", tmp_path / "eve", "--out", tmp_path / "out").returncode == 0
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert results["score"] == 0 and "expected ‘;’" in results["output"].replace("';'", "‘;’")
+
+
+def test_what_is_nobodys_work_is_noted(tmp_path: Path) -> None:
+    """The starter as it was, and a folder without the file to hand in."""
+    hand_in(tmp_path / "class" / "ann" / NAME, "starter")
+    (tmp_path / "class" / "bob" / NAME).mkdir(parents=True)
+    (tmp_path / "class" / "bob" / NAME / "notes.txt").write_text("I have tried.\n")
+    assert gradebook("all", tmp_path / "class", "--out", tmp_path / "out", "-j", 2).returncode == 0
+    with open(tmp_path / "out" / "grades.csv", newline="") as file:
+        rows = {row["submission"]: row for row in csv.DictReader(file)}
+    assert (rows["ann"][NAME], rows["ann"]["note"]) == ("0", f"{NAME}: nothing was changed in the starter")
+    assert (rows["bob"][NAME], rows["bob"]["note"]) == ("0", f"{NAME}: was not handed in")
+    assert "it was not handed in, that is server.c" in (tmp_path / "out" / "bob" / "transcript.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    "words, says",
+    [
+        ([], "holds no exercise. It needs a folder for each"),
+        (["--exercise", "04-buffered-read"], "did you mean 04-buffered-reads?"),
+    ],
+)
+def test_what_cannot_be_graded(tmp_path: Path, words: List[str], says: str) -> None:
+    done = gradebook("one", tmp_path, "--out", tmp_path / "out", *words)
+    assert done.returncode == 1 and says in done.stdout and done.stdout.count("\n") == 1
+
+
+# ---- a class ----
+
+
+def test_a_class_is_graded(tmp_path: Path) -> None:
+    hand_in(tmp_path / "class" / "ann" / NAME, "solution")
+    hand_in(tmp_path / "class" / "bob" / NAME, "wrong/" + exercises.find(NAME).wrong_names()[0])
+    (tmp_path / "class" / "cat").mkdir()
+    done = gradebook("all", tmp_path / "class", "--out", tmp_path / "out", "-j", 2)
+    assert done.returncode == 0, done.stdout
+    with open(tmp_path / "out" / "grades.csv", newline="") as file:
+        rows: Dict[str, Dict[str, str]] = {row["submission"]: row for row in csv.DictReader(file)}
+    assert rows["ann"][NAME] == rows["ann"]["total"] == "10"
+    assert 0 <= int(rows["bob"][NAME]) < 10
+    assert rows["cat"]["total"] == "0" and "was not graded" in rows["cat"]["note"]
+    assert re.search(rf"1 of 2 +{NAME}: ", (tmp_path / "out" / "summary.txt").read_text())
+    assert (tmp_path / "out" / "bob" / "transcript.txt").read_text().count("tried ") >= 1
+
+
+def test_the_made_up_class_has_everything() -> None:
+    """Each kind of student is there, and a wrong grade of any is noticed."""
+    everybody = list(classroom.students(20))
+    assert {student.does for student in everybody} == {"right", "wrong", "untouched", "nothing", *classroom.HARM}
+    for student in everybody:
+        assert student.expected("9999", "") and student.expected("-1", ""), student
+
+
+# ---- packages ----
+
+
+@pytest.fixture(scope="module")
+def handout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The handout of chapter 03, unpacked."""
+    done = run(sys.executable, TOOLS / "handout.py", "3")
+    assert done.returncode == 0 and "chapters 03," in done.stdout, done.stdout
+    folder = tmp_path_factory.mktemp("handout")
+    with tarfile.open(ROOT / "build" / "handout.tar.gz") as archive:
+        archive.extractall(folder)
+    return folder / "workbook"
+
+
+def test_the_handout_gives_nothing_away(handout: Path) -> None:
+    paths = [str(path.relative_to(handout)) for path in handout.rglob("*")]
+    bad = [p for p in paths if re.search(r"solution|wrong/|key\.md|broken|teaching|\.fault$", p)]
+    later = [p for p in paths if re.search(r"\b(0[4-9]|1[0-4])[-_/.]", p) and "figures" not in p]
+    assert bad == [] and later == []
+    assert "avl.h" not in {path.name for path in (handout / "common").iterdir()}
+
+
+def test_the_handout_passes_its_tests(handout: Path) -> None:
+    done = run("make", "test", cwd=handout)
+    assert done.returncode == 0, done.stdout
+    assert " 0 failed" in done.stdout.splitlines()[-1]
+
+
+def test_the_handout_has_exercises_to_solve(handout: Path) -> None:
+    n = exercises.find(EARLY).points
+    assert run("make", f"start-{EARLY}", cwd=handout).returncode == 0
+    exercises.write_tree(exercises.find(EARLY).tree("solution"), handout / "my" / EARLY)
+    done = run("make", f"check-{EARLY}", cwd=handout)
+    assert done.returncode == 0 and f"{n} of {n} points" in done.stdout, done.stdout
+    done = run("make", f"solution-{EARLY}", "INSIST=yes", cwd=handout)
+    assert done.returncode != 0 and "the solution is not in this copy" in done.stdout
+    done = run("make", "grade", "SUBMISSION=.", cwd=handout)
+    assert done.returncode == 0 and f"In all {n} of {n} points" in done.stdout, done.stdout
+
+
+def test_the_handout_offers_what_it_can_do(handout: Path) -> None:
+    offered = set(re.findall(r"make ([a-z]+(?:-[a-z]+)*)(?![-\w])", run("make", "help", cwd=handout).stdout))
+    assert {"grade", "exercises", "clean"} <= offered
+    for gone in ("handout", "gradescope", "class-check", "broken", "book-check"):
+        assert gone not in offered and "there is no such target" in run("make", gone, cwd=handout).stdout
+
+
+def test_vectors_are_kept_for_later_chapters() -> None:
+    """Those of chapter 09 hold for chapter 10 as well."""
+    paths = set(handout_tool.pack(["10"]))
+    assert "tests/vectors/09-strings.json" in paths and "tests/vectors/07-strings.json" not in paths
+
+
+def test_the_guide_names_what_is_there() -> None:
+    """Every exercise and every wrong server that the instructor's guide speaks of."""
+    guide = (ROOT / "book" / "teaching" / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\b(?:0[3-9]|1[0-4])-[a-z]+(?:-[a-z0-9]+)*", guide)) - {"07-hunt-yours"}
+    chapters = {path.stem for path in (ROOT / "book").glob("*.md")}
+    there = {e.name for e in exercises.all_exercises()} | {path.stem for path in (ROOT / "tests" / "broken").glob("*.fault")}
+    assert len(named) > 40 and named - there - chapters == set()
+
+
+def test_links_to_what_is_left_out_become_text() -> None:
+    there = {"README.md", "book", "book/03.md"}
+    text = "a [link](book/03.md#x), a [gone](book/04.md), [out](https://x.org)\n| [04](book/04.md) | row |\n| [03](book) | row |"
+    assert packing.without_dead_links("README.md", text, there) == (
+        "a [link](book/03.md#x), a gone, [out](https://x.org)\n| [03](book) | row |"
+    )
+
+
+def test_the_autograder_grades(tmp_path: Path) -> None:
+    """run_autograder as Gradescope calls it, with its folder elsewhere."""
+    assert run(sys.executable, TOOLS / "gradescope.py", NAME).returncode == 0
+    source = tmp_path / "source"
+    with zipfile.ZipFile(ROOT / "build" / "autograder.zip") as archive:
+        names = archive.namelist()
+        modes = {entry.filename: entry.external_attr >> 16 & 0o777 for entry in archive.infolist()}
+        archive.extractall(source)
+    assert modes["setup.sh"] == modes["run_autograder"] == 0o755
+    assert not [name for name in names if re.search(r"exercises/[^/]+/(solution|wrong|key)|tests/broken", name)]
+    tmp_path.chmod(0o755)
+    script = (source / "run_autograder").read_text().replace("/autograder/", f"{tmp_path}/")
+    (source / "run_autograder").write_text(script.replace("/usr/bin/python3", sys.executable))
+    hand_in(tmp_path / "submission", "solution")
+    done = run("sh", source / "run_autograder")
+    assert json.loads((tmp_path / "results" / "results.json").read_text())["score"] == 10, done.stdout
+    for path in (tmp_path / "submission").iterdir():
+        path.unlink()
+    (tmp_path / "submission").rmdir()
+    run("sh", source / "run_autograder")
+    nothing = json.loads((tmp_path / "results" / "results.json").read_text())
+    assert nothing["score"] == 0 and "there is no such folder" in nothing["output"]

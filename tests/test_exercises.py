@@ -1,0 +1,791 @@
+"""The machinery of the exercises: patches, bounds, grading, the learner's commands, the proof from both sides.
+
+The exercises themselves are proved by make exercises-check.
+"""
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Callable, Dict, Iterator, List
+
+import pytest
+
+TOOLS = Path(__file__).parent / "tools"
+sys.path.insert(0, str(TOOLS))
+
+import exercise as tool  # noqa: E402
+import exercises  # noqa: E402
+import grade as grading_tool  # noqa: E402
+import patches  # noqa: E402
+import progress  # noqa: E402
+import prove  # noqa: E402
+import reporting  # noqa: E402
+from confine import Confinement, Limits  # noqa: E402
+from exercises import Exercise  # noqa: E402
+from grade import How, Result  # noqa: E402
+from harness import limit, wait_until  # noqa: E402
+from harness.settings import ROOT  # noqa: E402
+from layout import Problem  # noqa: E402
+
+pytestmark = [pytest.mark.inside, pytest.mark.time_limit(60)]
+SAMPLE = "04-buffered-reads"
+
+# ---- patches ----
+
+TEXT = "".join(f"line {i}\n" for i in range(30))
+PATCH = """\
+fault: whatever
+--- a.c
++++ a.c
+@@ -4,3 +4,3 @@
+ line 3
+-line 4
++line four
+ line 5
+"""
+
+
+def test_a_hunk_goes_where_its_lines_stand() -> None:
+    moved = "new\n" * 50 + TEXT
+    assert patches.apply({"a.c": moved}, PATCH, "p")["a.c"] == moved.replace("line 4\n", "line four\n")
+
+
+def test_the_nearest_place_is_taken() -> None:
+    twice = TEXT + TEXT
+    changed = patches.apply({"a.c": twice}, PATCH, "p")["a.c"]
+    assert changed == TEXT.replace("line 4\n", "line four\n") + TEXT
+    changed = patches.apply({"a.c": twice}, PATCH.replace("-4,3 +4,3", "-34,3 +34,3"), "p")["a.c"]
+    assert changed == TEXT + TEXT.replace("line 4\n", "line four\n")
+
+
+@pytest.mark.parametrize(
+    "tree, patch, why",
+    [
+        ({"a.c": TEXT.replace("line 5", "line V")}, PATCH, r"p: a.c, hunk 1 of 1 \(@@ -4,3 \+4,3 @@\) has no place"),
+        ({"b.c": TEXT}, PATCH, "p: there is no a.c to change"),
+        ({"a.c": TEXT}, PATCH.replace("--- a.c", "--- /dev/null"), "makes a.c, which is there already"),
+        ({"a.c": TEXT}, PATCH.replace("@@ -4,3 +4,3 @@", "@@ here @@"), "p:4: a hunk begins with"),
+        ({"a.c": TEXT}, PATCH + "*\n", "p:9: not understood"),
+    ],
+)
+def test_a_patch_that_does_not_fit_says_where(tree: Dict[str, str], patch: str, why: str) -> None:
+    with pytest.raises(Problem, match=why):
+        patches.apply(tree, patch, "p")
+
+
+def test_what_is_made_can_be_put_in(seed: int) -> None:
+    """Any change: files that come and go, blank lines, lines that look like a patch, no newline at the end."""
+    rng = random.Random(seed)
+    lines = ["a\n", "b\n", "\n", " \n", "-- c\n", "++ c\n", "-- x\n", "@@ d\n", "\f\n", "é\n"]
+
+    def text() -> str:
+        body = "".join(rng.choice(lines) for _ in range(rng.randrange(40)))
+        return body + rng.choice(["", "last"])
+
+    for _ in range(300):
+        before, after = ({name: text() or "x\n" for name in rng.sample("pqrs", 3)} for _ in range(2))
+        for name in before:
+            if name in after and rng.random() < 0.7:
+                rows = before[name].splitlines(keepends=True)
+                rows[rng.randrange(len(rows)) : 1] = [rng.choice(lines)]
+                after[name] = "".join(rows)
+        patch = patches.make(before, after, ("fault: x",) if rng.random() < 0.5 else ())
+        assert patches.apply(before, patch, "p") == after, patch
+
+
+# ---- what the files say ----
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Exercise:
+    """The sample exercise in a workbook of its own."""
+    for folder in ("common", "chapters/04", "chapters/04/exercises/buffered-reads"):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        for path in (ROOT / folder).glob("*.*"):
+            shutil.copy(path, tmp_path / folder)
+    shutil.copytree(exercises.find(SAMPLE).folder / "wrong", tmp_path / "chapters/04/exercises/buffered-reads/wrong")
+    (tmp_path / "tests/exercises").mkdir(parents=True)
+    shutil.copy(exercises.find(SAMPLE).grader, tmp_path / "tests/exercises")
+    return exercises.find(SAMPLE, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "old, new, why",
+    [
+        ("kind = build", "kind = built", "kind is one of build, mend"),
+        ("kind = build", "kin = build", "`kind` is missing"),
+        ("points = 10", "points = ten", "points must be a whole number"),
+        ("points = 10", "points = 10\ncolour = red", "nobody knows `colour`"),
+        ("[exercise]", "[exercises]", "exercise"),
+    ],
+)
+def test_a_conf_that_is_wrong(copy: Exercise, old: str, new: str, why: str) -> None:
+    path = copy.folder / "exercise.conf"
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(Problem, match=why):
+        copy.title  # noqa: B018
+
+
+def test_an_exercise_that_is_not_there() -> None:
+    with pytest.raises(Problem, match=f"there is no exercise 04-bufered-reads, did you mean {SAMPLE}"):
+        exercises.find("04-bufered-reads")
+
+
+def test_a_starter_is_complete_in_itself(tmp_path: Path) -> None:
+    """It builds with its own Makefile, in any folder."""
+    exercises.write_tree(exercises.find(SAMPLE).starter(), tmp_path / "x")
+    done = subprocess.run(["make", "-C", str(tmp_path / "x")], capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert os.access(tmp_path / "x" / "server", os.X_OK)
+
+
+def test_only_plain_files_are_handed_in(tmp_path: Path) -> None:
+    exercise = exercises.find(SAMPLE)
+    (tmp_path / "client.c").write_text("not to be changed")
+    for make, why in (
+        (lambda path: path.symlink_to("/etc/passwd"), "no plain file"),
+        (lambda path: path.mkdir(), "no plain file"),
+        (lambda path: path.write_bytes(bytes(exercises.MOST_SUBMITTED + 1)), "larger than 1 MB"),
+    ):
+        make(tmp_path / "server.c")
+        handed = exercises.hand_in(exercise, tmp_path)
+        assert handed.tree == exercise.starter() and handed.taken == [] and why in handed.remarks[0]
+        (tmp_path / "server.c").rmdir() if (tmp_path / "server.c").is_dir() else (tmp_path / "server.c").unlink()
+    assert "there is no server.c" in exercises.hand_in(exercise, tmp_path).remarks[0]
+    assert "there is no server.c" in exercises.hand_in(exercise, tmp_path / "nowhere").remarks[0]
+
+
+def test_points_are_read_from_the_source() -> None:
+    source = '@points(2, "a b", instructor=True)\ndef test_x(work):\n    """Tries\n    this."""\n'
+    assert exercises.graded_tests(source, "t") == [("test_x", 2, "a b", "Tries this.", True)]
+    with pytest.raises(Problem, match="t:1: test_x has no @points"):
+        exercises.graded_tests("def test_x(work): pass\n", "t")
+
+
+def test_every_exercise_can_be_read() -> None:
+    """Also by those who have no solutions."""
+    for exercise in exercises.all_exercises():
+        assert exercise.title and exercise.hints and exercise.tests and exercise.points
+        assert exercise.starter()["README.md"].startswith("# ")
+
+
+# ---- bounds ----
+
+
+@pytest.fixture
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder that every user may pass through, as that of a submission."""
+    import tempfile
+
+    folder = Path(tempfile.mkdtemp(prefix="test-exercises-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_program_has_a_home_and_no_more(scratch: Path) -> None:
+    with Confinement(scratch) as confined:
+        said = confined.run(["sh", "-c", "pwd; echo $HOME $TMPDIR; id -u; ulimit -c; touch here ../there"], 10).output
+    lines = said.splitlines()
+    assert lines[:2] == [str(scratch / "home"), f"{scratch}/home {scratch}/home"]
+    assert lines[2:4] == [str(confined.uid if os.getuid() == 0 else os.getuid()), "0"]
+    assert (scratch / "home" / "here").exists()
+    if os.getuid() == 0:
+        assert "there" in lines[4] and not (scratch / "there").exists()
+
+
+def test_submissions_have_users_of_their_own(tmp_path: Path) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can be somebody else")
+    folders = [tmp_path / name for name in "abc"]
+    for folder in folders:
+        folder.mkdir()
+    with Confinement(folders[0]) as a, Confinement(folders[1]) as b:
+        with Confinement(folders[2]) as c:
+            uids = {a.uid, b.uid, c.uid, a.guest_uid, b.guest_uid, c.guest_uid}
+        assert len(uids) == 6 and None not in uids
+
+
+def test_what_is_limited(scratch: Path) -> None:
+    limits = Limits(address_space=300, file=1, cpu=1, descriptors=50)
+    tries = {
+        "head -c 2000000 /dev/zero >big; test $? -ne 0 && stat -c %s big": "1048576",
+        "ulimit -n; ulimit -Hn": "50\n50",
+        "ulimit -v": str(300 << 10),
+        "while :; do :; done": "",
+    }
+    with Confinement(scratch, limits) as confined:
+        for command, wanted in tries.items():
+            began = time.monotonic()
+            ran = confined.run(["sh", "-c", command], 30)
+            assert wanted in ran.output and not ran.late, (command, ran)
+            assert time.monotonic() - began < limit(15)
+
+
+def test_time_and_output_end(scratch: Path) -> None:
+    with Confinement(scratch) as confined:
+        ran = confined.run(["sh", "-c", "echo begun; exec sleep 60"], 0.5)
+        assert (ran.late, ran.output) == (True, "begun\n")
+        ran = confined.run(["sh", "-c", "yes"], 30, most=10_000)
+        assert ran.too_much and len(ran.output) == 10_000
+        ran = confined.run(["sh", "-c", "(sleep 60; echo late) & echo begun"], 0.5)
+        assert ran.late and ran.output == "begun\n", "whoever holds the output open is not waited for"
+
+
+def test_nothing_is_left_behind(scratch: Path) -> None:
+    """Neither of what has left its session, nor of what goes on starting others until there is no more."""
+    with Confinement(scratch, Limits(processes=40)) as confined:
+        command = "setsid sleep 77 & setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 77 & done' 2>/dev/null & echo"
+        confined.run(["sh", "-c", command], 1)
+        wait_until(lambda: len(confined.members()) > 20, "processes are started", 10)
+        assert len(confined.members()) <= 41
+    assert confined.members() == {}
+
+
+def test_memory_of_all_together_is_watched(scratch: Path) -> None:
+    """Each process is small enough, all of them are not."""
+    command = "for i in 1 2 3 4 5 6; do head -c 40000000 /dev/zero | tail -c 39000000 | sleep 9 & done; wait"
+    with Confinement(scratch, Limits(memory=100)) as confined:
+        began = time.monotonic()
+        confined.run(["sh", "-c", command], 9)
+        assert [event.what for event in confined.events][:1] and time.monotonic() - began < limit(8)
+        assert re.match(r"its processes used \d+ MB of memory, 100 are allowed", confined.events[0].what)
+
+
+def test_disk_is_watched(scratch: Path) -> None:
+    with Confinement(scratch, Limits(disk=10)) as confined:
+        confined.run(["sh", "-c", "for i in 1 2 3 4 5; do head -c 5000000 /dev/zero >$i; done; sleep 20"], 20)
+        assert "wrote more than 10 MB" in confined.events[0].what
+
+
+# ---- submissions that mean no good ----
+
+LISTENS = '#include "net.h"\n#include <signal.h>\n#include <sys/wait.h>\nint main(void) {\n    tcp_listen(env_ip("BIND"), env_port());\n'
+HOSTILE = {
+    "does not compile": "int main(void) { return 0 }\n",
+    "hangs": "int main(void) { for (;;) {} }\n",
+    "crashes": "int main(void) { *(volatile int *)0 = 0; }\n",
+    "prints": '#include <stdio.h>\nint main(void) { for (;;) puts("again and again and again and again"); }\n',
+    "prints one line": "#include <stdio.h>\nint main(void) { for (;;) putchar('x'); }\n",
+    "forks": "#include <unistd.h>\nint main(void) { for (;;) fork(); }\n",
+    "uses memory": LISTENS + "    for (;;) { char *volatile p = malloc(1 << 20); memset(p, 1, 1 << 20); }\n}\n",
+    "uses memory in parts": LISTENS + "    for (int i = 0; i < 20; i++) {\n        if (fork() == 0) {\n"
+    "            char *volatile p = malloc(50 << 20);\n            memset(p, 1, 50 << 20);\n            pause();\n        }\n    }\n"
+    "    for (;;) pause();\n}\n",
+    "kills": LISTENS + "    kill(getppid(), SIGKILL);\n    for (;;) pause();\n}\n",
+    "reads what it may not": '#include "/etc/shadow"\nint main(void) {}\n',
+    "compiles without end": '#include "server.c"\n#include "server.c"\nint main(void) {}\n',
+    "answers nothing": LISTENS + "    for (;;) pause();\n}\n",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Callable[[str], Result]]":
+    """Grades those submissions side by side, each by one test, with short limits."""
+    top = tmp_path_factory.mktemp("hostile")
+    with ThreadPoolExecutor(4) as pool:
+        found: "Dict[str, Future[Result]]" = {}
+        for name, text in HOSTILE.items():
+            if name == "reads what it may not" and os.getuid() != 0:
+                continue
+            factor = 2 if "memory" in name else 0.4  # it takes a while to use it up
+            how = How(only=["test_one_by_one"], variables={"TEST_TIME_FACTOR": str(factor * limit(1))})
+            (top / name).mkdir()
+            (top / name / "server.c").write_text(text)
+            found[name] = pool.submit(grading_tool.grade, top / name, SAMPLE, how)
+        yield lambda name: found[name].result() if name in found else pytest.skip("it may read that")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_submission_gets_no_points_and_a_lesson(name: str, hostile: Callable[[str], Result]) -> None:
+    result = hostile(name)
+    text = reporting.report(result)
+    assert (result.score, result.passed) == (0, False)
+    assert "Traceback" not in text and "sandbox.py" not in text and "/grade-" not in text, text
+    assert len(text) < 100_000
+    unbuilt = name in ("does not compile", "reads what it may not", "compiles without end")
+    assert result.built == (not unbuilt), text
+    words = {
+        "does not compile": r"server.c:1:\d+: error: expected .;.",
+        "hangs": "did not come up within",
+        "crashes": "killed by SIGSEGV(.|\n)+find it   make check-.* SAN=address,undefined",
+        "prints": "again and again",
+        "reads what it may not": "Permission denied",
+        "compiles without end": "nested",
+        "uses memory in parts": r"used \d+ MB of memory, 512 are allowed",
+        "answers nothing": "no reply within",
+    }.get(name, "came ")
+    assert re.search(words, text), text
+    if not unbuilt:
+        assert f'again     make check-{SAMPLE} ARGS="-k test_one_by_one"' in text
+
+
+def test_a_submission_without_files_is_the_starter(tmp_path: Path) -> None:
+    result = grading_tool.grade(tmp_path, SAMPLE, How(only=["test_one_by_one"]))
+    assert result.built and not result.passed and "there is no server.c; the starter's was taken" in result.remarks
+    (test,) = [test for test in result.tests if test.name == "test_one_by_one"]
+    assert test.status == "failed" and re.search(r"called read\(\) 200 times", test.lesson), test.lesson
+
+
+# ---- what graders work with ----
+
+MADE_UP_CONF = """\
+[exercise]
+title = Made up
+kind = explain
+difficulty = 1
+minutes = 1
+points = 20
+submit = server.c answers.md attack.py
+programs = server
+"""
+MADE_UP_ANSWERS = """\
+# Answers
+
+## 1 How many bytes has the length?
+
+answer:
+
+## 2
+
+answer:
+
+## 3
+
+Why? Write some lines here.
+"""
+HANDED_IN = """\
+# Answers
+
+## 1 How many bytes has the length?
+
+answer: `4,096` bytes
+
+## 2
+
+answer: (B).
+
+## 3
+
+Why? Write some lines here.
+Because a stream has no messages.
+
+## 5
+
+answer: b: it spins
+"""
+ATTACK = """\
+import os, socket
+with socket.create_connection(("127.0.0.1", int(os.environ["PORT"]))) as sock:
+    sock.sendall(b"\\5\\0\\0\\0hello")
+    print(sock.recv(100)[4:].decode())
+"""
+MADE_UP_GRADER = '''
+from __future__ import annotations
+
+from grading import Submission, points
+from harness import Server
+
+
+@points(1, "counts")
+def test_counts(work: Submission) -> None:
+    """Counting."""
+    with work.count() as counted, Server(4) as server, server.connect() as conn:
+        conn.ask("a", expect=b"world")
+        assert counted["read"] == 2 and counted["write"] == 1 and counted["accept"] == 1, counted.now()
+        assert counted["read_bytes"] == 5
+        counted.reset()
+        conn.ask("b", expect=b"world")
+    assert counted["read"] >= 2 and counted.now()["write"] == 1 and counted["close"] <= 1
+    assert counted["write_bytes"] in (9, 18) and counted["malloc"] == 0
+
+
+@points(1, "builds a variant")
+def test_variant(work: Submission) -> None:
+    """A variant."""
+    build = work.variant({"server.c": [('"world"', '"moon"')]})
+    with build.server() as server, server.connect() as conn:
+        conn.ask("a", expect=b"moon")
+    path = work.build({"x.c": '#include "wire.h"\\n#include <stdio.h>\\nint main(void) { puts("x"); return 3; }\\n'}, "x")
+    assert work.run([path]) == ("x\\n", "", 3)
+
+
+@points(1, "attacks a stage")
+def test_attack(work: Submission) -> None:
+    """An attack."""
+    with work.stage_server(4, {"server.c": [('"world"', '"weak"')]}) as weak:
+        assert work.run_ok(["python3", work.path / "attack.py"], env={"PORT": str(weak.port)}).out == "weak\\n"
+    with work.stage_server() as strong:
+        assert work.run_ok(["python3", work.path / "attack.py"], env={"PORT": str(strong.port)}).out == "world\\n"
+    with work.running(["sh", "-c", "echo one; echo two; exec sleep 60"]) as attack:
+        assert attack.wait_line("tw") == "two" and attack.lines == ["one", "two"] and attack.alive()
+    with work.running(["sh", "-c", "exit 3"]) as attack:
+        assert attack.wait() == 3
+
+
+@points(1, "answers")
+def test_answers(work: Submission) -> None:
+    """Answers."""
+    work.expect_answer(1, 4096, form="a number of bytes")
+    work.expect_answer(2, ["b", "c"], form="a letter")
+    work.expect_answer(5, "b", form="a letter")
+    assert work.answer(3).text == "Because a stream has no messages." and work.answer(3).words == 5
+
+
+@points(5, "why", instructor=True)
+def test_why(work: Submission) -> None:
+    """A free text."""
+    work.expect_text(3, words=4)
+
+
+@points(1, "sources")
+def test_sources(work: Submission) -> None:
+    """Sources."""
+    assert "chapter 04" in work.source("server.c") and "chapter 04" not in work.code("server.c")
+    assert work.source("nothing.c") == "" and "answer:\\n" in work.starter("answers.md")
+
+
+@points(1, "the lesson of a wrong answer")
+def test_wrong_answer(work: Submission) -> None:
+    """Asked."""
+    work.expect_answer(1, 4, form="a number of bytes", cause="think of wire.h")
+
+
+@points(1, "the lesson of an answer that is missing")
+def test_missing_answer(work: Submission) -> None:
+    """Asked."""
+    work.expect_answer(4, 4, form="a number")
+
+
+@points(1, "the lesson of the chapter's tests")
+def test_chapter(work: Submission) -> None:
+    """The chapter."""
+    work.chapter_tests("test_limit_a_signal_ends")
+    work.chapter_tests("client_prints_what")
+
+
+@points(1, "the lesson of an assertion")
+def test_assertion(work: Submission) -> None:
+    """Asserted."""
+    assert 1 + 1 == 3
+
+
+@points(1, "the lesson of a mistake of the grader")
+def test_mistake(work: Submission) -> None:
+    """Stumbled."""
+    {}["nothing"]
+
+
+@points(1, "the lesson of a program that hangs")
+def test_hangs(work: Submission) -> None:
+    """Hangs."""
+    work.run(["sh", "-c", "echo so far; sleep 60"], seconds=0.3)
+
+
+@points(1, "the lesson of a program that prints")
+def test_prints(work: Submission) -> None:
+    """Prints."""
+    work.run(["yes"])
+
+
+@points(1, "the lesson of what does not compile")
+def test_compile(work: Submission) -> None:
+    """Compiles."""
+    work.variant(files={"server.c": "int main(void) { return x; }"})
+
+
+@points(1, "the lesson of the harness")
+def test_harness(work: Submission) -> None:
+    """Harness."""
+    with Server(4) as server, server.connect() as conn:
+        conn.ask("hello", expect=b"moon")
+
+
+@points(1, "the lesson of a connection that breaks")
+def test_breaks(work: Submission) -> None:
+    """Breaks."""
+    raise ConnectionResetError(104, "Connection reset by peer")
+'''
+
+
+@pytest.fixture(scope="module")
+def made_up(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """The result of an exercise that tries all that a grader may call, in a workbook of its own."""
+    root = tmp_path_factory.mktemp("made-up") / "a workbook"
+    ignore = shutil.ignore_patterns("__pycache__", "sessions", "bench", "broken", "vectors")
+    shutil.copytree(ROOT / "tests", root / "tests", ignore=ignore)
+    shutil.copytree(ROOT / "tests/vectors", root / "tests/vectors")
+    shutil.copytree(ROOT / "common", root / "common")
+    shutil.copytree(ROOT / "chapters/04", root / "chapters/04", ignore=shutil.ignore_patterns("exercises"))
+    folder = root / "chapters/04/exercises/made-up"
+    (folder / "starter").mkdir(parents=True)
+    (folder / "exercise.conf").write_text(MADE_UP_CONF)
+    (folder / "README.md").write_text("# Made up\n")
+    (folder / "starter/answers.md").write_text(MADE_UP_ANSWERS)
+    (root / "tests/exercises/test_04_made-up.py").write_text('"""Made up."""' + MADE_UP_GRADER)
+    handed_in = root / "handed in"
+    handed_in.mkdir()
+    (handed_in / "answers.md").write_text(HANDED_IN)
+    (handed_in / "attack.py").write_text(ATTACK)
+    return grading_tool.grade(handed_in, exercises.find("04-made-up", root))
+
+
+def test_graders_can_do_all_that_they_are_promised(made_up: Result) -> None:
+    assert made_up.built and made_up.remarks == ["there is no server.c; the starter's was taken"], made_up
+    assert {test.lesson for test in made_up.tests[:6]} == {""}, [test.lesson for test in made_up.tests[:6]]
+    assert made_up.score == 5 and made_up.for_instructor == 5 and made_up.most == 20
+
+
+LESSONS = {
+    "test_wrong_answer": "tried     question 1 of answers.md\ncame      answer: `4,096` bytes\n"
+    "expected  a number of bytes, but not this one\nperhaps   think of wire.h",
+    "test_missing_answer": "tried     question 4 of answers.md\ncame      no answer\nexpected  a section `## 4` with an answer in it",
+    "test_chapter": " of the tests of chapter 04\ncame      there is no client of chapter 04: ./client",
+    "test_assertion": "tried     Asserted.\ncame      this does not hold: (1 + 1) == 3",
+    "test_mistake": "tried     Stumbled.\ncame      the grader stumbled, KeyError: 'nothing'",
+    "test_hangs": "came      sh -c 'echo so far; sleep 60' did not end within 0.3 s; it printed last:\n          so far",
+    "test_prints": "came      yes printed more than 1 MB and was ended\nperhaps   a loop that never ends?",
+    "test_compile": "came      server.c does not compile with it:\n          server.c: In function",
+    "test_harness": 'came      the reply is wrong (chapter 04)\nsent      hello',
+    "test_breaks": "came      the connection broke: Connection reset by peer",
+}
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_lesson_says_what_was_tried_and_came(name: str, made_up: Result) -> None:
+    (test,) = [test for test in made_up.tests if test.name == name]
+    assert test.status == "failed"
+    assert LESSONS[name] in test.lesson, test.lesson
+    assert "Traceback" not in test.lesson and 'File "' not in test.lesson and test.lesson.startswith("tried ")
+
+
+def test_there_is_something_to_print_for_the_instructor(made_up: Result) -> None:
+    text = reporting.report(made_up)
+    assert re.search(r"handed in +5 for the instructor +why", text), text
+    assert "The others that failed, each by its command:" in text
+    assert reporting.total(made_up) == "5 of 20 points, and 5 that the instructor gives"
+    assert made_up.as_dict()["score"] == 5
+
+
+# ---- the learner's commands ----
+
+
+@pytest.fixture
+def my(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tool, "MY", tmp_path / "my")
+    monkeypatch.delenv("INSIST", raising=False)
+    return tmp_path / "my"
+
+
+def test_start_overwrites_nothing(my: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tool.main(["start", SAMPLE]) == 0
+    assert f"make check-{SAMPLE}" in capsys.readouterr().out
+    (my / SAMPLE / "server.c").write_text("mine")
+    assert tool.main(["start", SAMPLE]) == 1
+    assert "is there already, and nothing was changed" in capsys.readouterr().out
+    assert (my / SAMPLE / "server.c").read_text() == "mine"
+    for number in (1, 2):
+        (my / SAMPLE / "server.c").write_text(f"mine {number}")
+        assert tool.main(["reset", SAMPLE]) == 0
+        assert (my / ".before" / f"{SAMPLE}-{number}" / "server.c").read_text() == f"mine {number}"
+        assert (my / SAMPLE / "server.c").read_text() == exercises.find(SAMPLE).starter()["server.c"]
+
+
+def test_hints_one_after_another(my: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hints = exercises.find(SAMPLE).hints
+    for number in (1, 2, 3):
+        assert tool.main(["hint", SAMPLE]) == 0
+        out = capsys.readouterr().out
+        assert out.startswith(f"Hint {number} of 3") and hints[number - 1] in out
+    assert "There are no more" in out
+    assert tool.main(["hint", SAMPLE]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Hint 1 of 3") and all(hint in out for hint in hints), "all of them again"
+
+
+def test_the_solution_only_for_those_who_passed_or_insist(
+    my: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tool.main(["solution", SAMPLE]) == 1
+    out = capsys.readouterr().out
+    assert f"make solution-{SAMPLE} INSIST=yes" in out and "have not seen: 3." in out and "+++" not in out
+    progress.Notebook(my).note(exercises.find(SAMPLE), 10, True)
+    assert tool.main(["solution", SAMPLE]) == 0
+    assert "+++ server.c" in capsys.readouterr().out
+    (my / ".state").unlink()
+    monkeypatch.setenv("INSIST", "yes")
+    assert tool.main(["solution", SAMPLE]) == 0
+
+
+def test_check_before_start(my: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        tool.main(["check", SAMPLE])
+    assert end.value.code == 1
+    assert capsys.readouterr().err == f"there is no my/{SAMPLE} yet: make start-{SAMPLE}\n"
+
+
+def test_check_takes_down_what_came_of_it(my: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tool.main(["start", SAMPLE]) == 0
+    assert tool.main(["check", SAMPLE]) == 1
+    out = capsys.readouterr().out
+    assert re.search(r"passed +2 of 2 +answers as before", out) and "of 10 points. A hint" in out, out
+    exercise = exercises.find(SAMPLE)
+    state = progress.Notebook(my)[SAMPLE]
+    assert (state.passed, progress.Notebook(my).word(exercise)) == (False, "started") and 0 < state.best < 10
+    exercises.write_tree(exercise.tree("solution"), my / SAMPLE)
+    assert tool.main(["check", SAMPLE, "--", "-k", "one_by_one"]) == 0
+    assert "few reads" not in capsys.readouterr().out
+    assert not progress.Notebook(my)[SAMPLE].passed, "one test is not all"
+    assert tool.main(["check", SAMPLE]) == 0
+    assert "Passed: 10 of 10 points." in capsys.readouterr().out
+    assert progress.Notebook(my).word(exercise) == "passed"
+
+
+def test_the_lists(my: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    everything = exercises.all_exercises()
+    assert tool.main(["list"]) == 0
+    out = capsys.readouterr().out
+    assert all(exercise.name in out for exercise in everything) and "passed" not in out
+    assert tool.main(["next"]) == 0
+    assert f"make start-{everything[0].name}" in capsys.readouterr().out
+    tool.main(["start", SAMPLE])
+    capsys.readouterr()
+    assert tool.main(["next"]) == 0
+    assert f"Go on with {SAMPLE}" in capsys.readouterr().out
+    for exercise in everything:
+        progress.Notebook(my).note(exercise, exercise.points, True)
+    assert tool.main(["progress"]) == 0
+    assert "####################" in capsys.readouterr().out.splitlines()[-1]
+    assert tool.main(["next"]) == 0
+    assert "You have passed all exercises" in capsys.readouterr().out
+
+
+def test_a_broken_state_is_an_empty_one(my: Path) -> None:
+    my.mkdir()
+    for text in ("", "[]", "{", '{"04-x": 7}', '{"04-x": {"unknown": 1, "best": 3}}'):
+        (my / ".state").write_text(text)
+        assert progress.Notebook(my)["04-x"].hints == 0
+
+
+def test_watch_grades_at_every_save(my: Path) -> None:
+    code = f"import sys; sys.path.insert(0, {str(TOOLS)!r}); import exercise, pathlib\n"
+    code += f"exercise.MY = pathlib.Path({str(my)!r})\nexercise.check = lambda e, a: print('graded', flush=True)\n"
+    code += f"sys.exit(exercise.main(['watch', {SAMPLE!r}]))\n"
+    tool.main(["start", SAMPLE])
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout
+        lines: List[str] = []
+        for text in (None, "one", "two"):
+            if text:
+                (my / SAMPLE / "server.c").write_text(text)
+            while "graded\n" not in lines:
+                lines.append(process.stdout.readline())
+                assert lines[-1]
+            lines.clear()
+        process.send_signal(2)
+        assert process.wait(limit(10)) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(
+    "typed, line",
+    [
+        ("start", "which exercise? For example: make start-"),
+        ("start 04-buffered-reads", "did you mean make start-04-buffered-reads?"),
+        ("hint-04-bufered-reads", "there is no exercise 04-bufered-reads, did you mean make hint-04-buffered-reads?"),
+        ("strat-04-buffered-reads", "did you mean make start-04-buffered-reads?"),
+        ("04-buffered-reads", "to begin it, make start-04-buffered-reads; to grade it, make check-04-buffered-reads"),
+        ("check 04-buffered-reads", "did you mean make check-04-buffered-reads?"),
+        ("check-04-nothing-like-it", "there is no exercise 04-nothing-like-it; those of chapter 04 are "),
+        ("reset-99-x", "there is no exercise 99-x, for example: make reset-"),
+    ],
+)
+def test_the_door(typed: str, line: str) -> None:
+    done = subprocess.run(["make", *typed.split()], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode != 0 and done.stdout == "" and done.stderr.count("\n") == 1, done
+    assert line in done.stderr
+
+
+def test_the_goals_reach_the_tool() -> None:
+    for goal, words in (
+        ("start-04-buffered-reads", "exercise.py start 04-buffered-reads"),
+        ("check-04-buffered-reads", "exercise.py check 04-buffered-reads -- -k x"),
+        ("exercises", "exercise.py list"),
+    ):
+        done = subprocess.run(["make", "-n", goal, "ARGS=-k x"], cwd=ROOT, capture_output=True, text=True, check=True)
+        assert words in " ".join(done.stdout.replace("\\\n", " ").split()), done.stdout
+
+
+# ---- for authors ----
+
+
+def test_tree_and_record(copy: Exercise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written, changed and recorded is what it was, with the change."""
+    monkeypatch.setattr(tool, "ROOT", copy.root)
+    edit = tmp_path / "edit"
+    tool.write(copy, "solution", str(edit))
+    with pytest.raises(Problem, match="is not empty"):
+        tool.write(copy, "solution", str(edit))
+    text = (edit / "server.c").read_text()
+    (edit / "server.c").write_text(text.replace("4 * (4 + k_max_msg)", "8 * (4 + k_max_msg)"))
+    (edit / "notes.md").write_text("new\n")
+    (edit / "server").write_bytes(b"\x7fELF\xff")
+    tool.record(copy, "solution", str(edit))
+    assert "8 * (4 + k_max_msg)" in copy.tree("solution")["server.c"]
+    assert (copy.folder / "solution" / "notes.md").read_text() == "new\n"
+    (edit / "server.c").write_text((edit / "server.c").read_text().replace("8 * (4", "2 * (4"))
+    tool.record(copy, "wrong/small", str(edit))
+    text = (copy.folder / "wrong" / "small.patch").read_text()
+    assert text.startswith("fault: \nfails: test_\nsays: \n--- server.c\n+++ server.c\n") and len(text.splitlines()) < 20
+    (copy.folder / "wrong" / "small.patch").write_text(text.replace("fault: ", "fault: too small"))
+    tool.record(copy, "wrong/small", str(edit))
+    assert (copy.folder / "wrong" / "small.patch").read_text().startswith("fault: too small\n")
+
+
+def test_a_stage_that_moves_away_is_noticed(copy: Exercise) -> None:
+    server = copy.root / "chapters/04/server.c"
+    server.write_text(server.read_text().replace('msg("too long")', 'msg("much too long")'))
+    with pytest.raises(Problem, match="04/exercises/buffered-reads/solution.patch: server.c, hunk .* has no place"):
+        copy.tree("solution")
+
+
+@pytest.mark.parametrize(
+    "file, old, new, why",
+    [
+        ("exercise.conf", "points = 10", "points = 11", "says 11 points, those of the tests are 10"),
+        ("README.md", "# Fewer", "Fewer", "must begin with a title"),
+        ("hints.md", "## 3", "## 4", "must have the sections"),
+        ("wrong/never-moved.patch", "fails: test_", "fails: tset_", "but the tests are test_answers_as_before"),
+        ("wrong/never-moved.patch", "says: ", "says:", "its first lines must say `says: ...`"),
+    ],
+)
+def test_the_proof_sees_files_that_are_wrong(copy: Exercise, file: str, old: str, new: str, why: str) -> None:
+    assert prove.files(copy) == []
+    path = copy.folder / file
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    proof = prove.run(exercises.find(SAMPLE, copy.root), "files", prove.files)
+    assert why in "\n".join(proof.problems)
+
+
+def test_the_proof_sees_wrong_solutions_that_are_not_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    exercise = exercises.find(SAMPLE)
+    trees, tree = Exercise.tree, exercise.tree("solution")
+    monkeypatch.setattr(Exercise, "tree", lambda self, which: tree if which.startswith("wrong") else trees(self, which))
+    (problem,) = prove.wrong("length-on-its-own")(exercise)
+    assert "test_few_reads does not fail, it is passed" in problem
+    monkeypatch.setattr(Exercise, "tree", trees)
+    said = exercise.wrong("length-on-its-own")._replace(says="the moon")
+    monkeypatch.setattr(Exercise, "wrong", lambda self, name: said)
+    (problem,) = prove.wrong("length-on-its-own")(exercise)
+    assert "does not say `the moon`" in problem and "called read()" in problem

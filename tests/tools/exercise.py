@@ -1,0 +1,332 @@
+#!/usr/bin/env python3
+"""Exercises, for those who solve them and for those who write them.
+
+    exercise.py start NN-slug           copies the starter to my/NN-slug; overwrites nothing
+    exercise.py check NN-slug [-- ...]  builds and grades my/NN-slug; what follows -- goes to pytest
+    exercise.py watch NN-slug           checks at every save, until Ctrl-C
+    exercise.py hint NN-slug            shows the next hint
+    exercise.py solution NN-slug        shows the solution, once all tests were passed or with INSIST=yes
+    exercise.py reset NN-slug           puts the work aside and begins anew
+    exercise.py list | progress | next
+
+    exercise.py tree NN-slug starter|solution|wrong/NAME DIR     writes that tree into the folder DIR
+    exercise.py record NN-slug starter|solution|wrong/NAME DIR   writes the patch that makes DIR of what it builds on
+    exercise.py prove [NN-slug ...] [-j N]                       the proof from both sides, of all or of these
+
+Learners type make start-NN-slug and so on; make help lists that.
+"""
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Callable, Dict, List, Tuple
+
+import exercises
+import patches
+import progress
+from exercises import Exercise
+from layout import ROOT, Problem, quit_with
+from patches import Tree
+from progress import Notebook
+
+MY = ROOT / "my"
+LOOK_EVERY = 0.3  # seconds, for watch
+WHOLE = (".md", ".txt")  # texts that a solution holds whole, not as a patch
+
+
+# ---- the learner's commands ----
+
+
+def start(exercise: Exercise) -> int:
+    folder = Notebook(MY).folder(exercise)
+    if folder.exists():
+        print(f"my/{exercise.name} is there already, and nothing was changed. To go on: make check-{exercise.name}")
+        print(f"To begin anew: make reset-{exercise.name} (it puts your files aside)")
+        return 1
+    lay_out(exercise, folder)
+    return 0
+
+
+def lay_out(exercise: Exercise, folder: Path) -> None:
+    """Writes the starter, and says what to do with it."""
+    fresh = folder.with_name(f".new-{exercise.name}-{os.getpid()}")
+    exercises.write_tree(exercise.starter(), fresh)
+    fresh.rename(folder)
+    print(f"{exercise.title} ({exercise.kind}, {exercise.points} points, some {exercise.minutes} minutes)")
+    print(f"  the task:        my/{exercise.name}/README.md")
+    print(f"  yours to change: {', '.join(f'my/{exercise.name}/{name}' for name in exercise.submit)}")
+    if exercise.programs:
+        print(f"  to build it:     make -C my/{exercise.name}")
+    print(f"  to grade it:     make check-{exercise.name} (or make watch-{exercise.name}: at every save)")
+    print(f"  if you are lost: make hint-{exercise.name}")
+
+
+def check(exercise: Exercise, arguments: List[str]) -> int:
+    """Grades, prints, takes down. ARGS may select tests; then the score counts for nothing."""
+    from grade import How, grade
+    from reporting import report, total
+
+    notebook = started(exercise)
+    result = grade(notebook.folder(exercise), exercise, How(arguments=arguments))
+    print(report(result, selected=bool(arguments)), end="\n\n")
+    if arguments:
+        status = {test.status for test in result.tests}
+        return 0 if result.built and "failed" not in status and status != {"not run"} else 1
+    notebook.note(exercise, result.score, result.passed)
+    if result.passed:
+        print(f"Passed: {total(result)}.")
+        others = f"How others would do it: make solution-{exercise.name}. And then" if exercise.has_solution else "And now"
+        print(f"{others}: make next")
+        return 0
+    if result.built:
+        print(f"{total(result)}. A hint: make hint-{exercise.name}")
+    else:
+        print(f"Mend what the compiler says first, the rest may follow from it. Then: make check-{exercise.name}")
+    return 1
+
+
+def started(exercise: Exercise) -> Notebook:
+    notebook = Notebook(MY)
+    if not notebook.started(exercise):
+        raise Problem(f"there is no my/{exercise.name} yet: make start-{exercise.name}")
+    return notebook
+
+
+def watch(exercise: Exercise) -> int:
+    folder = started(exercise).folder(exercise)
+    seen: Dict[str, int] = {}
+    print(f"Watching my/{exercise.name}: save a file and it is graded. Ctrl-C ends this.", flush=True)
+    try:
+        while True:
+            now = stamps(folder)
+            if now != seen:
+                time.sleep(LOOK_EVERY / 3)  # an editor may write several files
+                seen = stamps(folder)
+                print(f"\n=== {time.strftime('%H:%M:%S')} {exercise.name} ===", flush=True)
+                check(exercise, [])
+                sys.stdout.flush()
+            time.sleep(LOOK_EVERY)
+    except KeyboardInterrupt:
+        print()
+    return 0
+
+
+def stamps(folder: Path) -> Dict[str, int]:
+    """When each source was saved. Programs that the learner builds there do not count."""
+    found = {}
+    for path in folder.glob("*.*"):
+        try:
+            found[path.name] = path.stat().st_mtime_ns
+        except OSError:
+            pass  # an editor is replacing it
+    return found
+
+
+def hint(exercise: Exercise) -> int:
+    notebook = Notebook(MY)
+    state, hints = notebook[exercise.name], exercise.hints
+    number = min(state.hints + 1, len(hints))
+    first = 1 if state.hints == len(hints) else number  # who has seen all of them sees all of them again
+    for each in range(first, number + 1):
+        print(f"Hint {each} of {len(hints)} for {exercise.name}\n\n{hints[each - 1]}\n")
+    if number < len(hints):
+        print(f"Try it before you ask for more: make hint-{exercise.name}")
+    else:
+        print(f"There are no more. All of them again: make hint-{exercise.name}")
+        if exercise.has_solution:
+            print(f"The solution, when you have passed: make solution-{exercise.name}")
+    state.hints = number
+    notebook.save()
+    return 0
+
+
+def solution(exercise: Exercise) -> int:
+    state = Notebook(MY)[exercise.name]
+    if exercise.has_solution and not state.passed and not os.environ.get("INSIST"):
+        left = len(exercise.hints) - state.hints
+        print(f"You have not passed {exercise.name} yet.")
+        if left > 0:
+            print(f"Hints that you have not seen: {left}. The next: make hint-{exercise.name}")
+        print("To see the solution all the same:")
+        print(f"  make solution-{exercise.name} INSIST=yes")
+        return 1
+    before, after = exercise.starter(), exercise.tree("solution")
+    fresh = {name: text for name, text in after.items() if name not in before}
+    print(f"What the solution of {exercise.name} changes in the starter. There are other ways.\n")
+    print(patches.make(before, {name: text for name, text in after.items() if name not in fresh}), end="")
+    for name, text in fresh.items():
+        print(f"\n=== {name}, which is new ===\n{text}", end="")
+    return 0
+
+
+def reset(exercise: Exercise) -> int:
+    notebook = Notebook(MY)
+    folder = notebook.folder(exercise)
+    if folder.exists():
+        kept = MY / ".before"
+        kept.mkdir(exist_ok=True)
+        number = 1 + len(list(kept.glob(f"{exercise.name}-*")))
+        folder.rename(kept / f"{exercise.name}-{number}")
+        print(f"Your files are in my/.before/{exercise.name}-{number} now.")
+    lay_out(exercise, folder)
+    return 0
+
+
+# ---- all exercises ----
+
+
+def known() -> List[Exercise]:
+    found = exercises.all_exercises()
+    if not found:
+        raise Problem("there are no exercises in this copy of the workbook")
+    return found
+
+
+def show_list() -> int:
+    print(progress.listing(known(), Notebook(MY)))
+    print("\nmake start-NN-slug begins one, make next chooses. Difficulty: from * to ****; min: minutes that it may take")
+    return 0
+
+
+def show_progress() -> int:
+    print(progress.drawing(known(), Notebook(MY)))
+    return 0
+
+
+def show_next() -> int:
+    notebook = Notebook(MY)
+    exercise = progress.next_one(known(), notebook)
+    if exercise is None:
+        print("You have passed all exercises. What about a chapter of your own?")
+    elif notebook.started(exercise):
+        best = notebook[exercise.name].best
+        print(f"Go on with {exercise.name}, {exercise.title}: {best} of {exercise.points} points so far.")
+        print(f"  make check-{exercise.name}    or a hint: make hint-{exercise.name}")
+    else:
+        print(f"Next is {exercise.name}, {exercise.title}: {exercise.kind}, some {exercise.minutes} minutes.")
+        print(f"  make start-{exercise.name}")
+    return 0
+
+
+# ---- for authors ----
+
+
+def write(exercise: Exercise, which: str, folder: str) -> int:
+    if Path(folder).exists() and any(Path(folder).iterdir()):
+        raise Problem(f"{folder} is not empty")
+    exercises.write_tree(exercise.tree(which), Path(folder))
+    print(f"{which} of {exercise.name} is in {folder}. When you have changed it:")
+    print(f"  exercise.py record {exercise.name} WHICH {folder}")
+    return 0
+
+
+def record(exercise: Exercise, which: str, folder: str) -> int:
+    """Files that are new are kept whole beside the patch, and so are texts that change; of a wrong solution all is in
+    the patch, unless it has a folder. README.md, Makefile and what is built are left alone."""
+    if which not in ("starter", "solution") and not which.startswith("wrong/"):
+        raise Problem(f"{which}: a tree is starter, solution or wrong/NAME")
+    base = exercise.base(which)
+    edited = read_edited(Path(folder), base, exercise)
+    changed = {name for name in {*base, *edited} if base.get(name) != edited.get(name)}
+    own = exercise.folder / which
+    whole = {name for name in changed & set(edited) if keeps_whole(name, which, own, base)}
+    head = head_of(exercise.folder / f"{which}.patch")
+    before, after = ({name: text for name, text in tree.items() if name not in whole} for tree in (base, edited))
+    patch = patches.make(before, after, head)
+    target = exercise.folder / f"{which}.patch"
+    if patch:
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(patch, encoding="utf-8")
+    else:
+        target.unlink(missing_ok=True)
+    if whole:
+        exercises.write_tree({name: edited[name] for name in whole}, own)
+    said = [target] * bool(patch) + [own / name for name in sorted(whole)]
+    print("wrote " + ", ".join(str(path.relative_to(ROOT)) for path in said) if said else f"{folder} is as {which} builds on: nothing was written")
+    if exercise.tree(which) != {**base, **edited}:
+        gone = sorted(set(base) - set(edited))
+        raise Problem(f"{which} is not what {folder} holds{f': {gone[0]} is missing there' if gone else ''}")
+    return 0
+
+
+def keeps_whole(name: str, which: str, own: Path, base: Tree) -> bool:
+    """Is this file of a tree kept whole, not in the patch?"""
+    if which.startswith("wrong/"):
+        return own.is_dir()
+    return name not in base or name.endswith(WHOLE) or (own / name).exists()
+
+
+def head_of(path: Path) -> Tuple[str, ...]:
+    """The lines in front of a patch; for a new wrong solution, those to fill in."""
+    if path.exists():
+        return tuple(patches.parse(path.read_text(encoding="utf-8"), path.name).head)
+    if path.parent.name == "wrong" and not path.with_suffix("").is_dir():
+        return ("fault: ", "fails: test_", "says: ")
+    return ()
+
+
+def read_edited(folder: Path, base: Tree, exercise: Exercise) -> Tree:
+    """The texts of an edited tree; what is built, README.md and Makefile as they were."""
+    if not folder.is_dir():
+        raise Problem(f"there is no folder {folder}")
+    tree = {name: base[name] for name in ("README.md", "Makefile") if name in base}
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.name not in {*tree, *exercise.programs, "about"} and not path.name.startswith("."):
+            try:
+                tree[path.name] = path.read_bytes().decode("utf-8")
+            except UnicodeDecodeError:
+                print(f"{path} is no text and was left out", file=sys.stderr)
+    return tree
+
+
+def prove(words: List[str]) -> int:
+    import prove as proof
+
+    jobs = os.cpu_count() or 2
+    if "-j" in words:
+        at = words.index("-j")
+        if not words[at + 1 : at + 2] or not words[at + 1].isdigit():
+            raise Problem("-j wants a number")
+        jobs, words = int(words[at + 1]), words[:at] + words[at + 2 :]
+    return 0 if proof.prove([exercises.find(word) for word in words] or known(), jobs) else 1
+
+
+# ---- the command line ----
+
+OF_ONE: Dict[str, Callable[[Exercise], int]] = {
+    "start": start, "hint": hint, "watch": watch, "solution": solution, "reset": reset,
+}  # fmt: skip
+OF_ALL: Dict[str, Callable[[], int]] = {"list": show_list, "progress": show_progress, "next": show_next}
+OF_TREE: Dict[str, Callable[[Exercise, str, str], int]] = {"tree": write, "record": record}
+
+
+def main(argv: List[str]) -> int:
+    os.umask(0o022)
+    command, words = (argv or [""])[0], argv[1:]
+    arguments = words[words.index("--") + 1 :] if "--" in words else []
+    words = words[: words.index("--")] if "--" in words else words
+    try:
+        if command in OF_ALL and not words:
+            return OF_ALL[command]()
+        if command in OF_ONE and len(words) == 1:
+            return OF_ONE[command](exercises.find(words[0]))
+        if command == "check" and len(words) == 1:
+            return check(exercises.find(words[0]), arguments)
+        if command in OF_TREE and len(words) == 3:
+            return OF_TREE[command](exercises.find(words[0]), words[1], words[2])
+        if command == "prove":
+            return prove(words)
+    except Problem as problem:
+        quit_with(str(problem), 1)
+    except KeyboardInterrupt:
+        quit_with("interrupted", 130)
+    except BrokenPipeError:  # a pager that was left: no failure of what only shows something
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0 if command in OF_ALL else 1
+    quit_with((__doc__ or "").strip())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,399 @@
+"""The exercises: where they lie, what their files say, and the trees of files that they are made of.
+
+An exercise NN-slug is the folder chapters/NN/exercises/slug/ and the grader tests/exercises/test_NN_slug.py;
+tests/exercises/README.md says what each file is for. A tree is a flat folder in memory: file name -> text. There are
+
+    stage       the files of the chapter that the exercise begins with, and the headers that they include
+    starter     what a learner starts from: the stage, starter.patch, starter/
+    solution    the starter with solution.patch and solution/
+    wrong/NAME  the solution with wrong/NAME.patch, or with the files of wrong/NAME/
+"""
+from __future__ import annotations
+
+import ast
+import configparser
+import difflib
+import fnmatch
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+
+import patches
+from layout import ROOT, Problem
+from patches import Tree
+
+KINDS = ("build", "mend", "break", "measure", "explain")
+NEEDED = ("title", "kind", "difficulty", "minutes", "points", "submit")
+OPTIONAL = ("stage", "programs", "files", "threads", "processes", "seconds")
+HINTS = ("1", "2", "3")
+PROOF = ("fault", "fails", "says")
+MOST_SUBMITTED = 1 << 20  # bytes of one file
+
+MAKEFILE = """\
+CC = cc
+CFLAGS = -std=gnu11 -O2 -g -Wall -Wextra
+
+all: {programs}
+{rules}
+clean:
+\trm -f {programs}
+
+.PHONY: all clean
+"""
+RULE = """
+{program}: {program}.c $(wildcard *.h)
+\t$(CC) $(CFLAGS){threads} -I. {program}.c -o {program}
+"""
+
+
+class Graded(NamedTuple):
+    """A test of a grader, as its source says: what it is worth and what it tries."""
+
+    name: str
+    points: int
+    title: str
+    tries: str
+    instructor: bool  # the points are the instructor's to give
+
+
+class Wrong(NamedTuple):
+    """A wrong solution: what is wrong with it, the test that must fail, words that its lesson must hold."""
+
+    name: str
+    fault: str
+    fails: str
+    says: str
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise. What is read from its files is read when it is asked for; Problem where it is not right."""
+
+    chapter: str
+    slug: str
+    root: Path = ROOT
+
+    @property
+    def name(self) -> str:
+        return f"{self.chapter}-{self.slug}"
+
+    @property
+    def folder(self) -> Path:
+        return self.root / "chapters" / self.chapter / "exercises" / self.slug
+
+    @property
+    def where(self) -> str:
+        """The folder as a message names it."""
+        return f"chapters/{self.chapter}/exercises/{self.slug}"
+
+    @property
+    def grader(self) -> Path:
+        return self.root / "tests" / "exercises" / f"test_{self.chapter}_{self.slug}.py"
+
+    # ---- exercise.conf ----
+
+    @cached_property
+    def conf(self) -> Dict[str, str]:
+        """The section [exercise] of exercise.conf."""
+        where = f"{self.where}/exercise.conf"
+        parser = configparser.ConfigParser(interpolation=None)
+        try:
+            parser.read_string((self.folder / "exercise.conf").read_text(encoding="utf-8"), where)
+            said = dict(parser["exercise"])
+        except (OSError, KeyError, configparser.Error) as error:
+            raise Problem(f"{where}: {error}") from None
+        missing = [key for key in NEEDED if key not in said]
+        unknown = [key for key in said if key not in NEEDED + OPTIONAL]
+        if missing or unknown:
+            raise Problem(f"{where}: " + (f"`{missing[0]}` is missing" if missing else f"nobody knows `{unknown[0]}`"))
+        for key in ("difficulty", "minutes", "points", "processes", "seconds"):
+            if not said.get(key, "1").isdigit():
+                raise Problem(f"{where}: {key} must be a whole number, not {said[key]}")
+        if said["kind"] not in KINDS or said["difficulty"] not in "1234":
+            raise Problem(f"{where}: kind is one of {', '.join(KINDS)}, difficulty is from 1 to 4")
+        return said
+
+    @property
+    def title(self) -> str:
+        return self.conf["title"]
+
+    @property
+    def kind(self) -> str:
+        return self.conf["kind"]
+
+    @property
+    def difficulty(self) -> int:
+        return int(self.conf["difficulty"])
+
+    @property
+    def minutes(self) -> int:
+        return int(self.conf["minutes"])
+
+    @property
+    def points(self) -> int:
+        return int(self.conf["points"])
+
+    @property
+    def submit(self) -> List[str]:
+        """The files that a learner hands in; a pattern such as *.h stands for all that match."""
+        return self.conf["submit"].split()
+
+    @property
+    def programs(self) -> List[str]:
+        """The programs to build, each from one file NAME.c."""
+        return self.conf.get("programs", "server client").split()
+
+    @property
+    def files(self) -> List[str]:
+        """The files that the starter takes from the chapter (.c) and from common/ (.h), besides what they include."""
+        return self.conf.get("files", " ".join(f"{program}.c" for program in self.programs)).split()
+
+    @property
+    def threads(self) -> bool:
+        return self.conf.get("threads", "no") == "yes"
+
+    @property
+    def processes(self) -> int:
+        """How many processes and threads a submission may have at once."""
+        return int(self.conf.get("processes", "128"))
+
+    @property
+    def seconds(self) -> int:
+        """How long all tests of the grader may take together."""
+        return int(self.conf.get("seconds", "90"))
+
+    # ---- texts ----
+
+    @property
+    def readme(self) -> str:
+        return self._text("README.md")
+
+    @cached_property
+    def hints(self) -> List[str]:
+        """The hints, from a nudge to nearly the answer."""
+        found = re.split(r"^## +(\d+) *$", self._text("hints.md"), flags=re.M)[1:]
+        if tuple(found[::2]) != HINTS:
+            raise Problem(f"{self.where}/hints.md: must have the sections ## 1, ## 2 and ## 3")
+        return [text.strip("\n").rstrip() for text in found[1::2]]  # a hint may begin with indented code
+
+    @cached_property
+    def tests(self) -> List[Graded]:
+        """The tests of the grader that are worth points, in their order. Reads the source, runs nothing."""
+        if not self.grader.exists():
+            raise Problem(f"{self.name}: there is no {self.grader.relative_to(self.root)}")
+        return graded_tests(self.grader.read_text(encoding="utf-8"), self.grader.name)
+
+    def _text(self, name: str) -> str:
+        path = self.folder / name
+        if not path.exists():
+            raise Problem(f"{self.name}: there is no {self.where}/{name}")
+        return path.read_text(encoding="utf-8")
+
+    # ---- trees ----
+
+    @property
+    def has_solution(self) -> bool:
+        """Is the solution in this copy of the workbook?"""
+        return (self.folder / "solution.patch").exists() or (self.folder / "solution").is_dir()
+
+    def stage(self) -> Tree:
+        """The chapter's files that the exercise begins with, README.md, and a Makefile where there are programs."""
+        tree: Tree = {"README.md": self.readme}
+        if self.programs:
+            tree["Makefile"] = self.makefile()
+        for name in self.files:
+            folder = self.root / ("common" if name.endswith(".h") else f"chapters/{self.conf.get('stage', self.chapter)}")
+            if not (folder / name).exists():
+                if (self.folder / "starter" / name).exists():
+                    continue
+                raise Problem(f"{self.where}/exercise.conf: there is no {name} in {folder.relative_to(self.root)}")
+            tree[name] = (folder / name).read_text(encoding="utf-8")
+        return self.with_headers(tree)
+
+    def makefile(self) -> str:
+        """A Makefile that builds the programs."""
+        programs, threads = self.programs, " -pthread" * self.threads
+        rules = "".join(RULE.format(program=program, threads=threads) for program in programs)
+        return MAKEFILE.format(programs=" ".join(programs), rules=rules)
+
+    def with_headers(self, tree: Tree) -> Tree:
+        """The tree with the headers of common/ that its files include, directly or through others."""
+        result, waiting = dict(tree), list(tree)
+        while waiting:
+            for header in includes(result[waiting.pop()]):
+                path = self.root / "common" / header
+                if header not in result and path.exists():
+                    result[header] = path.read_text(encoding="utf-8")
+                    waiting.append(header)
+        return result
+
+    def tree(self, which: str) -> Tree:
+        """The tree "starter", "solution" or "wrong/NAME"."""
+        if which == "stage":
+            return self.stage()
+        if which == "starter":
+            return self.with_headers(self._over(self.stage(), "starter"))
+        if which == "solution":
+            if not self.has_solution:
+                raise Problem(f"{self.name}: the solution is not in this copy of the workbook")
+            return self._over(self.tree("starter"), "solution")
+        if which.startswith("wrong/"):
+            if which[len("wrong/") :] not in self.wrong_names():
+                raise Problem(f"{self.name}: there is no {self.where}/{which}.patch and no folder {which}/")
+            return self._over(self.tree("solution"), which)
+        raise Problem(f"{which}: a tree is starter, solution or wrong/NAME")
+
+    def base(self, which: str) -> Tree:
+        """The tree that `which` is written down against."""
+        return self.tree({"starter": "stage", "solution": "starter"}.get(which, "solution"))
+
+    def _over(self, tree: Tree, which: str) -> Tree:
+        """The tree with what WHICH.patch and the files of WHICH/ say."""
+        patch, folder = self.folder / f"{which}.patch", self.folder / which
+        if patch.exists():
+            tree = patches.apply(tree, patch.read_text(encoding="utf-8"), f"{self.where}/{which}.patch")
+        if folder.is_dir():
+            tree = {**tree, **read_folder(folder)}
+            tree.pop("about", None)
+        return tree
+
+    def starter(self) -> Tree:
+        return self.tree("starter")
+
+    # ---- wrong solutions ----
+
+    def wrong_names(self) -> List[str]:
+        folder = self.folder / "wrong"
+        return sorted({path.stem if path.suffix == ".patch" else path.name for path in folder.glob("*")})
+
+    def wrong(self, name: str) -> Wrong:
+        """What a wrong solution says about itself."""
+        path = self.folder / "wrong" / f"{name}.patch"
+        path = path if path.exists() else self.folder / "wrong" / name / "about"
+        where = path.relative_to(self.root)
+        if not path.exists():
+            raise Problem(f"{self.name}: there is no {where}")
+        head = patches.parse(path.read_text(encoding="utf-8"), str(where)).head
+        said = dict(line.partition(": ")[::2] for line in head if ": " in line)
+        missing = [key for key in PROOF if not said.get(key, "").strip()]
+        if missing:
+            raise Problem(f"{where}: its first lines must say `{missing[0]}: ...`")
+        return Wrong(name, *(said[key].strip() for key in PROOF))
+
+
+# ---- finding ----
+
+
+def all_exercises(root: Path = ROOT) -> List[Exercise]:
+    """Every exercise, by chapter, the easy ones first."""
+    return sorted(_found(root), key=lambda exercise: (exercise.chapter, exercise.difficulty, exercise.slug))
+
+
+def _found(root: Path) -> List[Exercise]:
+    """Every exercise. What its files say is not looked at: one that is wrong does no harm to others."""
+    files = root.glob("chapters/[0-9][0-9]/exercises/*/exercise.conf")
+    return [Exercise(path.parts[-4], path.parts[-2], root) for path in files]
+
+
+def find(name: str, root: Path = ROOT) -> Exercise:
+    """The exercise NN-slug, or Problem."""
+    known = {exercise.name: exercise for exercise in _found(root)}
+    if name in known:
+        return known[name]
+    near = nearest(name, known)
+    raise Problem(f"there is no exercise {name}{f', did you mean {near}?' if near else ''} (make exercises lists all)")
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """The one that somebody meant who typed `word`, or ""."""
+    return next(iter(difflib.get_close_matches(word, list(words), 1, 0.6)), "")
+
+
+# ---- files ----
+
+
+def includes(text: str) -> List[str]:
+    """The names in the `#include ".."` lines of a source."""
+    return re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M)
+
+
+def read_folder(folder: Path) -> Tree:
+    """The text files of a flat folder."""
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def write_tree(tree: Tree, folder: Path) -> None:
+    """Writes the files of a tree into a folder, which is made where it is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in tree.items():
+        (folder / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+        if name.endswith((".py", ".sh")):
+            (folder / name).chmod(0o755)
+
+
+class Handed(NamedTuple):
+    """What a submission consists of: its tree, the files that were taken, and what is to be said about it."""
+
+    tree: Tree
+    taken: List[str]
+    remarks: List[str]
+
+
+def hand_in(exercise: Exercise, folder: Path) -> Handed:
+    """The starter with the submitted files of the folder over it; all others are as they were.
+
+    Takes regular files alone, so that no link makes the grader read what is not the learner's.
+    """
+    tree, taken, remarks = exercise.starter(), [], []
+    names: Set[str] = set()
+    present = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    for pattern in exercise.submit:
+        matches = fnmatch.filter(present, pattern)
+        names.update(matches)
+        if not matches and not set("*?[") & set(pattern):
+            remarks.append(f"there is no {pattern}" + ("; the starter's was taken" if pattern in tree else ""))
+    for name in sorted(names):
+        path = folder / name
+        if path.is_symlink() or not path.is_file():
+            remarks.append(f"{name} is no plain file and was not taken")
+        elif path.stat().st_size > MOST_SUBMITTED:
+            remarks.append(f"{name} is larger than {MOST_SUBMITTED >> 20} MB and was not taken")
+        else:
+            tree[name] = path.read_bytes().decode("utf-8", "surrogateescape")
+            taken.append(name)
+    return Handed(tree, taken, remarks)
+
+
+# ---- graders ----
+
+
+def graded_tests(source: str, where: str) -> List[Graded]:
+    """The test functions with @points(n, "title") in the source of a grader."""
+    try:
+        body = ast.parse(source).body
+    except SyntaxError as error:
+        raise Problem(f"{where}:{error.lineno}: {error.msg}") from None
+    found = []
+    for item in body:
+        if not isinstance(item, ast.FunctionDef) or not item.name.startswith("test_"):
+            continue
+        worth = _points(item)
+        if worth is None:
+            raise Problem(f'{where}:{item.lineno}: {item.name} has no @points(n, "title")')
+        found.append(Graded(item.name, *worth[:2], " ".join((ast.get_docstring(item) or "").split()), worth[2]))
+    return found
+
+
+def _points(item: ast.FunctionDef) -> Optional[Tuple[int, str, bool]]:
+    """What the decorator @points says: points, title, instructor."""
+    for call in item.decorator_list:
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "points":
+            try:
+                n, title = (ast.literal_eval(word) for word in call.args)
+                named = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
+            except ValueError:
+                return None
+            return int(n), str(title), bool(named.get("instructor"))
+    return None

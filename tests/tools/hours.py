@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""What each chapter takes, in hours: an estimate for book/teaching/README.md.
+
+    hours.py
+
+Computed, not measured: 100 words of the text and 8 lines of code are read, or typed, in a minute; a step takes one
+minute more, to find its place and to compile; what the sessions and questions at the end of a chapter take is half an
+hour. The exercises take what their exercise.conf says.
+"""
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from typing import Dict, List
+
+import book
+import book_blocks
+import exercises
+
+WORDS, LINES = 100, 8  # a minute
+END = 30  # minutes for the sessions and questions of a chapter with programs
+
+
+def hours(minutes: float) -> str:
+    """To the half hour, at least one half where there is anything."""
+    return f"{max(1, round(minutes / 30)) / 2:.1f}" if minutes else "-"
+
+
+def main() -> int:
+    minutes: Dict[str, List[int]] = defaultdict(list)
+    for exercise in exercises.all_exercises():
+        minutes[exercise.chapter].append(exercise.minutes)
+    rows = [["chapter", "words", "steps", "lines", "exercises", "reading", "typing", "exercises", "all"]]
+    sums = [0.0] * 4
+    for page in (page for page in book_blocks.pages(book.folder()) if page.chapter):
+        steps = [block for block in page.blocks if block.kind == "step"]
+        lines = sum(block.count for block in steps if block.lang == "c")
+        words, own = book_blocks.words(page), minutes[page.chapter]
+        needs = [words / WORDS + END * bool(steps), len(steps) + lines / LINES, float(sum(own))]
+        needs.append(sum(needs))
+        sums = [a + b for a, b in zip(sums, needs)]
+        rows.append([page.chapter, *map(str, (words, len(steps), lines, len(own))), *map(hours, needs)])
+    totals = [str(sum(int(row[i]) for row in rows[1:])) for i in range(1, 5)]
+    rows.append(["all", *totals, *map(hours, sums)])
+    print(" " * 42 + "hours for")
+    widths = (7, 6, 6, 6, 10, 8, 7, 10, 6)
+    print("\n".join("".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
