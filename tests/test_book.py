@@ -17,7 +17,7 @@ import book_units  # noqa: E402
 from layout import ROOT, chapters  # noqa: E402
 
 pytestmark = [pytest.mark.inside, pytest.mark.time_limit(90)]
-PAGES = sorted(p.name for p in (ROOT / "book").glob("*.md"))
+PAGES = [str(p.relative_to(ROOT / "book")) for p in book_blocks.paths(ROOT / "book")]
 OWN = [name for name in PAGES if name not in book.FOREIGN]
 
 
@@ -50,11 +50,16 @@ def test_sessions(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OWN)
+def test_exercises_are_those_that_are_there(name: str) -> None:
+    none(book.exercise_problems(book_blocks.read(ROOT / "book" / name)))
+
+
+@pytest.mark.parametrize("name", OWN)
 def test_update_has_nothing_to_do(name: str, tmp_path: Path) -> None:
     """What update would write is what is there, to the byte."""
     text = (ROOT / "book" / name).read_text(encoding="utf-8")
     page = book_blocks.read(ROOT / "book" / name)
-    page.path = tmp_path / name
+    page.path = tmp_path / Path(name).name
     book_blocks.rewrite(page, {b.line: b.code for b in page.blocks})
     assert page.path.read_text(encoding="utf-8") == text
     assert book.step_updates(page)[0] == {}
@@ -444,6 +449,32 @@ def test_a_skeleton_finds_an_order(project: Path) -> None:
     none(book.walk_problems(page(project, text)))
     assert text.index("step common/more.h") < text.index("step server.c")
     assert book_skeleton.markdown("03", project).count(" new\n") == 3
+
+
+# ---- exercises ----
+
+
+def test_exercises_that_the_text_names_otherwise(project: Path) -> None:
+    folder = project / "chapters/04/exercises/hunt-it"
+    folder.mkdir(parents=True)
+    conf = "[exercise]\ntitle = It\nkind = mend\ndifficulty = 1\nminutes = 1\npoints = 1\nsubmit = server.c\n"
+    (folder / "exercise.conf").write_text(conf)
+
+    def said(text: str, name: str = "04-four.md") -> str:
+        return "\n".join(book.exercise_problems(page(project, text, name)))
+
+    line = "- [`04-hunt-it`](../chapters/04/exercises/hunt-it/README.md): Mend: it is gone.\n"
+    text = f"# Four\n\n## Exercises\n\n{book.TO_DO}\n\n{line}\n## Check yourself\n"
+    assert said(text) == ""
+    assert "does not name 04-hunt-it" in said(text.replace(line, "- `04-hunt-it`: it is gone.\n"))
+    assert "does not name 04-hunt-it" in said(text.replace(line, "") + line)
+    assert "there is no exercise 04-hunt-her" in said(text.replace(line, line + line.replace("-it", "-her")))
+    assert "leads to ../chapters/04/README.md" in said(text.replace("exercises/hunt-it/", ""))
+    assert "must begin with `Mend: `" in said(text.replace("Mend: ", ""))
+    assert "must begin: To do one" in said(text.replace("To do one", "Do"))
+    assert "does not name 04-hunt-it" in said("# Four\n")
+    assert "no hint for 04-hunt-it" in said("# Hints\n", "A1-hints.md")
+    assert said("# Hints\n\n- `04-hunt-it`: Look.\n", "A1-hints.md") == said("# Three\n", "03-three.md") == ""
 
 
 # ---- blocks ----

@@ -181,7 +181,7 @@ def test_help_mentions_nothing_that_is_not_there() -> None:
     for goal in sorted(set(re.findall(r"\bmake ([a-z]+(?:-[a-z0-9-]+)?|\d\d)", good("help")))):
         if goal[-2:] in ("07", "08", "11") and not (ROOT / "chapters" / goal[-2:] / "server.c").exists():
             continue
-        done = make("-n", goal, PORT="0")
+        done = make("-n", goal, PORT="0", SUBMISSION="tests", SUBMISSIONS="tests")
         assert done.status == 0, f"make help mentions make {goal}: {done.err}"
 
 
@@ -253,12 +253,32 @@ def test_missing_compiler(small: Path, bare_path: str) -> None:
     assert "make demo" in good("help", cwd=small, PATH=bare_path)
 
 
+LISTENS = """\
+import os, signal, socket, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+server = socket.create_server(("127.0.0.1", int(os.environ["PORT"])))
+print("listening on 127.0.0.1:%d" % server.getsockname()[1], file=sys.stderr, flush=True)
+while True:
+    server.accept()[0].close()
+"""
+
+
 def test_a_program_from_elsewhere_needs_no_compiler(small: Path, bare_path: str) -> None:
+    (small / "a server.py").write_text(LISTENS)
+    server = f'{sys.executable} "a server.py"'
     (small / "tests" / "test_03.py").write_text(
-        "import os\ndef test_it():\n    assert os.environ['SERVER'] == 'sh -c \"a b\"' and os.environ['CLIENT'] == 'true'\n"
+        f"import os\ndef test_it():\n    assert os.environ['SERVER'] == {server!r} and os.environ['CLIENT'] == 'true'\n"
     )
-    out = good("test-03", 'SERVER=sh -c "a b"', "CLIENT=true", cwd=small, PATH=bare_path)
+    out = good("test-03", f"SERVER={server}", "CLIENT=true", cwd=small, PATH=bare_path)
     assert "1 passed, 0 failed" in out
+
+
+def test_a_program_from_elsewhere_that_cannot_be_tested(small: Path) -> None:
+    """It says so at once, not once for every test."""
+    (small / "a server.py").write_text("raise SystemExit('no such port')\n")
+    done = make("test-03", f'SERVER={sys.executable} "a server.py"', "CLIENT=true", cwd=small)
+    assert done.status != 0 and "No test was run" in done.err and "no such port" in done.err
+    assert "passed" not in done.out
 
 
 def test_missing_pytest(built: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import List
+from typing import List, Sequence
 
 import pytest
 
@@ -17,6 +17,7 @@ import csource  # noqa: E402
 import forward  # noqa: E402
 import headers  # noqa: E402
 import layout  # noqa: E402
+import runtests  # noqa: E402
 import stagediff  # noqa: E402
 import stages  # noqa: E402
 
@@ -379,7 +380,7 @@ def test_the_last_server_has_a_limit(root: Path) -> None:
     edit(root, "common/base.h", "one_of_base(void) {\n}", "(void) {\n" + "    {\n    }\n" * stages.MAX_SERVER + "}")
     assert stages.size_problems(root) == [], "braces alone are not substance"
     edit(root, "common/base.h", "    {\n    }\n" * stages.MAX_SERVER, "    f();\n" * stages.MAX_SERVER)
-    assert "the limit is 1500" in stages.size_problems(root)[0]
+    assert f"the limit is {stages.MAX_SERVER}" in stages.size_problems(root)[0]
 
 
 def test_the_road_says_how_long_each_server_is(root: Path) -> None:
@@ -750,3 +751,20 @@ def test_copies(root: Path) -> None:
 def test_spans() -> None:
     assert layout.span(["04", "06", "07", "08", "10", "11"]) == "04, 06 to 08, 10, 11"
     assert layout.span([]) == ""
+
+
+# ---- the second try ----
+
+
+def test_second_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    def result(passed: int, *failures: str) -> runtests.Outcome:
+        return runtests.Outcome("07", runtests.Counts(passed, len(failures)), 1.0, "", failures)
+
+    def run(name: str, env: object, options: object, shown: bool, only: Sequence[str]) -> runtests.Outcome:
+        return result(len(only) - 1, "f::always")
+
+    monkeypatch.setattr(runtests, "run", run)
+    (both,) = runtests.once_more([result(8, "f::always", "f::once")], {}, [])
+    assert both.counts == (9, 1, 0) and both.failures == ("f::always",)
+    for hopeless in [result(0, "pytest ended with status 3"), result(8, *(f"f::{n}" for n in range(6)))]:
+        assert runtests.once_more([hopeless], {}, []) == [hopeless]
