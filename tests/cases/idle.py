@@ -25,7 +25,7 @@ from harness.process import clean_env, free_port
 from . import case
 from .processes import leaves, one_line
 from .talk import (
-    SMALL, Counts, done, encode, many, paused, readable, say, still_serves, talk, uses_no_cpu, watched,
+    SMALL, Counts, Hold, done, encode, many, paused, readable, say, still_serves, talk, uses_no_cpu, watched,
 )  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__
@@ -475,32 +475,29 @@ def a_stopped_server(chapter: int) -> None:
     in_time(attempt)
 
 
-@case(since=12)
+@case(since=12, inside=True)
 def long_work_is_not_idling(chapter: int) -> None:
-    """Clients that ask at once keep the server busy for longer than the timeout. Neither the last of them nor one whose
-    request came meanwhile was idle."""
+    """What one client asks for takes longer than the timeout. The request of another came meanwhile, and the first may
+    ask again afterwards: neither was idle."""
+    requests, replies = talk(chapter, 1, "meanwhile")
 
     def attempt(ms: int, pace: Pace) -> None:
-        with timed(chapter, ms) as server, ExitStack() as stack:
-            times = min(int(3 * ms / slow_keys(server, pace)) + 2, 200)
-            requests, replies = talk(chapter, 1, "meanwhile")
-            pace.begin()
-            busy = [stack.enter_context(server.connect()) for _ in range(times)]
-            other = stack.enter_context(server.connect())
+        hold = Hold()
+        with timed(chapter, ms, env=hold.env) as server, server.connect() as busy, server.connect() as other:
             say(other, 1)
             pace.step()
-            for conn in busy:
-                conn.send(wire.request("keys"))
-            for conn in busy[:2]:  # the first may have a turn alone; the second has one with all the rest
-                conn.recv(TOO_BIG)
+            busy.send(wire.request("get", hold.WORD))
+            wait_until(hold.is_held, "the server reads the request")
             other.send(encode(chapter, requests))
             pace.end()
-            for conn in busy[2:]:
-                conn.recv(TOO_BIG)
-            pace.begin()
-            say(busy[-1], 1)
-            pace.end()
+            pace.rest(2)
+            hold.release()
             other.recv(replies[0])
+            busy.recv(None)
+            pace.begin()
+            pace.rest(0.3)
+            say(busy, 1)
+            pace.step()
 
     in_time(attempt)
 

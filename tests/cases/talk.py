@@ -199,6 +199,29 @@ class Counts:
         return self._read()[index] - self.before[index]
 
 
+class Hold:
+    """Holds a server while it reads a request that contains WORD (cases/hold.c): Hold().env goes to start()."""
+
+    WORD = "hold-here"
+
+    def __init__(self) -> None:
+        self.file = tempfile.NamedTemporaryFile()
+        self.file.write(bytes(4))
+        self.file.flush()
+        os.chmod(self.file.name, 0o666)  # the server may run as another user
+        self.env = {"HOLD_FILE": self.file.name, **preload("hold")}
+
+    def is_held(self) -> bool:
+        self.file.seek(0)
+        return struct.unpack("=i", self.file.read(4))[0] == 1
+
+    def release(self) -> None:
+        """The server goes on."""
+        self.file.seek(0)
+        self.file.write(struct.pack("=i", 2))
+        self.file.flush()
+
+
 @contextmanager
 def paused(server: Server) -> Iterator[None]:
     """The server is stopped (SIGSTOP) for the time of the block. Its waiting calls end with EINTR."""
