@@ -43,7 +43,7 @@ enum {
     k_accept_retry_ms = 100,
     k_send_buffer = 128 << 10, // bytes that the system keeps for a client, twice that on Linux
     k_idle_timeout_ms = 5000,
-    k_max_works = 200, // keys and pairs that expire in one turn, so that clients have theirs
+    k_max_works = 200, // keys and pairs that expire in one turn, and one more for each request
 };
 
 enum conn_state {
@@ -102,6 +102,7 @@ static struct {
     int64_t idle_timeout_ms; // 0 for never
     struct dlist idle_list;  // all connections, the longest idle first
     struct heap heap;        // the deadlines of keys, in milliseconds of the monotonic clock
+    size_t max_works;        // keys and pairs that may expire in this turn
 } g_data;
 
 // ---- the key space ----
@@ -721,6 +722,7 @@ static bool try_one_request(struct conn *conn) {
         return false;
     }
     conn->made += reply_request(args, nargs, &conn->wbuf);
+    g_data.max_works++; // what a request adds, this turn may take away
     buf_consume(&conn->rbuf, 4 + (size_t)len);
     return true;
 }
@@ -921,7 +923,7 @@ static int next_timer_ms(void) {
 }
 
 // Closes the connections that had been idle for too long at `now_ms`, and removes keys that have expired, but
-// not more than k_max_works: where some are left, next_timer_ms() is 0.
+// not more than max_works: where some are left, next_timer_ms() is 0.
 static void process_timers(int64_t now_ms) {
     struct conn *conn;
     while ((conn = first_idle()) && now_ms > conn->idle_start + g_data.idle_timeout_ms) {
@@ -929,7 +931,7 @@ static void process_timers(int64_t now_ms) {
         conn_done(conn);
     }
     size_t works = 0;
-    while (works < k_max_works && g_data.heap.len > 0) {
+    while (works < g_data.max_works && g_data.heap.len > 0) {
         struct heap_item first = g_data.heap.items[0];
         if (now_ms <= first.val) {
             break;
@@ -975,6 +977,7 @@ static bool one_turn(void) {
     // Who is idle is seen here: serving some may take long, and what came for others meanwhile has
     // not been read yet.
     int64_t polled_ms = get_monotonic_msec();
+    g_data.max_works = k_max_works;
     g_data.poll_set[g_data.listen_fd].events = POLLIN;
     for (size_t fd = 0; ready > 0 && fd < g_data.nfds; fd++) {
         if (!g_data.poll_set[fd].revents) {

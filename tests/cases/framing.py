@@ -175,12 +175,13 @@ def length_above_the_limit(chapter: int) -> None:
 
 @case(since=4)
 def lengths_far_above_the_limit(chapter: int) -> None:
-    """A server that adds 4 to 2^32-1 in 32 bits gets 3."""
+    """A server that adds 4 to 2^32-1 in 32 bits gets 3. More comes than a buffer of the limit holds."""
     most = wire.max_msg(chapter)
+    more = b"abc" * 5000
     with start(chapter) as server:
         for n in (2**32 - 1, 2**32 - 2, 2**32 - 4, 2**31, 2**31 - 1, most + 5, 2**24 + most):
             with server.connect() as conn:
-                conn.send(wire.u32(n) + b"abc")
+                conn.send(wire.u32(n) + more)
                 end_input(conn)
                 conn.expect_closed()
         still_serves(server)

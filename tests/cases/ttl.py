@@ -10,7 +10,7 @@ import random
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Iterable, Iterator, List, Sequence, Tuple
 
@@ -570,6 +570,30 @@ def many_keys_at_one_instant_in_many_turns(chapter: int) -> None:
 
 def _turns(name: str) -> int:
     return int.from_bytes(Path(name).read_bytes(), sys.byteorder)
+
+
+@case(since=13, inside=True)
+def keys_go_as_fast_as_they_come(chapter: int) -> None:
+    """A turn in which many keys come with a short TTL may also remove many. Otherwise they pile up for as long as the
+    load lasts, and the memory with them."""
+    clients, n = 32, 1500
+    with tempfile.NamedTemporaryFile() as file, ExitStack() as stack:
+        file.write(bytes(8))
+        file.flush()
+        server = stack.enter_context(start(chapter, env={"TURNS_FILE": file.name, **preload("turns")}))
+        conns = [stack.enter_context(server.connect()) for _ in range(clients)]
+        with paused(server):  # so that all have something in every turn
+            for i, conn in enumerate(conns):
+                sets = numbered(range(i * n, (i + 1) * n), "set", "key:######", "")
+                ttls = numbered(range(i * n, (i + 1) * n), "pexpire", "key:######", "1")
+                conn.send(b"".join(one for pair in zip(sets, ttls) for one in pair))
+            before = _turns(file.name)
+        for conn in conns:
+            conn.expect_bytes((NIL + ONE) * n)
+        uses_no_cpu(server, "no key left")
+        turns = _turns(file.name) - before
+        if turns > clients * n // 400:
+            fail(f"{clients * n} keys came with a TTL of 1 ms; it took {turns} turns until all had gone")
 
 
 @case(since=13)
