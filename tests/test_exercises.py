@@ -13,13 +13,14 @@ import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List
+from typing import Callable, Dict, Iterator, List, Sequence
 
 import pytest
 
 TOOLS = Path(__file__).parent / "tools"
 sys.path.insert(0, str(TOOLS))
 
+import compiling  # noqa: E402
 import exercise as tool  # noqa: E402
 import exercises  # noqa: E402
 import grade as grading_tool  # noqa: E402
@@ -27,6 +28,7 @@ import patches  # noqa: E402
 import progress  # noqa: E402
 import prove  # noqa: E402
 import reporting  # noqa: E402
+from compiling import Kept  # noqa: E402
 from confine import Confinement, Limits  # noqa: E402
 from exercises import Exercise  # noqa: E402
 from grade import How, Result  # noqa: E402
@@ -769,23 +771,52 @@ def test_a_stage_that_moves_away_is_noticed(copy: Exercise) -> None:
         ("wrong/never-moved.patch", "says: ", "says:", "its first lines must say `says: ...`"),
     ],
 )
-def test_the_proof_sees_files_that_are_wrong(copy: Exercise, file: str, old: str, new: str, why: str) -> None:
-    assert prove.files(copy) == []
+def test_the_proof_sees_files_that_are_wrong(
+    tmp_path: Path, copy: Exercise, file: str, old: str, new: str, why: str
+) -> None:
+    kept = Kept(tmp_path)
+    assert prove.files(copy, kept) == []
     path = copy.folder / file
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
-    proof = prove.run(exercises.find(SAMPLE, copy.root), "files", prove.files)
+    proof = prove.run(kept, exercises.find(SAMPLE, copy.root), "files", prove.files)
     assert why in "\n".join(proof.problems)
 
 
-def test_the_proof_sees_wrong_solutions_that_are_not_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_built_again_is_the_same_program(tmp_path: Path) -> None:
+    """What was kept is taken for the same sources only: for another header, it is another program."""
+    sources, kept = tmp_path / "sources", Kept(tmp_path / "kept")
+    sources.mkdir()
+    kept.folder.mkdir()
+    (sources / "status.h").write_text("enum { k_status = 3 };\n")
+    (sources / "one.c").write_text('#include "status.h"\nint main(void) { return k_status; }\n')
+    (sources / "two.c").write_text("this is no program\n")
+    counter = compiling.compile_counter(tmp_path, False)
+
+    def status(wrapper: Sequence[str]) -> int:
+        built = compiling.compile_program(wrapper, tmp_path, sources, "one", tmp_path / "bin/one", counter, kept=kept)
+        assert built == (True, "")
+        return subprocess.run([tmp_path / "bin/one"]).returncode
+
+    no_compiler = ["sh", "-c", "exit 1"]
+    assert [status(["env"]), status(no_compiler)] == [3, 3]
+    (sources / "two.c").write_text("nor is this\n")
+    assert status(no_compiler) == 3
+    (sources / "status.h").write_text("enum { k_status = 4 };\n")
+    assert [status(["env"]), status(no_compiler)] == [4, 4]
+
+
+def test_the_proof_sees_wrong_solutions_that_are_not_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Kept(tmp_path)
     exercise = exercises.find(SAMPLE)
     trees, tree = Exercise.tree, exercise.tree("solution")
     monkeypatch.setattr(Exercise, "tree", lambda self, which: tree if which.startswith("wrong") else trees(self, which))
-    (problem,) = prove.wrong("length-on-its-own")(exercise)
+    (problem,) = prove.wrong("length-on-its-own")(exercise, kept)
     assert "test_few_reads does not fail, it is passed" in problem
     monkeypatch.setattr(Exercise, "tree", trees)
     said = exercise.wrong("length-on-its-own")._replace(says="the moon")
     monkeypatch.setattr(Exercise, "wrong", lambda self, name: said)
-    (problem,) = prove.wrong("length-on-its-own")(exercise)
+    (problem,) = prove.wrong("length-on-its-own")(exercise, kept)
     assert "does not say `the moon`" in problem and "called read()" in problem

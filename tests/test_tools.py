@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import List, Sequence
 
 import pytest
@@ -751,6 +752,25 @@ def test_copies(root: Path) -> None:
 def test_spans() -> None:
     assert layout.span(["04", "06", "07", "08", "10", "11"]) == "04, 06 to 08, 10, 11"
     assert layout.span([]) == ""
+
+
+# ---- parts of a file ----
+
+
+def test_parts_of_a_file() -> None:
+    """Together they are the whole, each test in one of them."""
+    items = list("abcdefgh")
+    left_out: List[str] = []
+
+    class Config:
+        hook = SimpleNamespace(pytest_deselected=lambda items: left_out.extend(items))
+
+    mine = []
+    for number in range(3):
+        part = list(items)
+        runtests.Tally("", f"{number}/3").pytest_collection_modifyitems(Config(), part)
+        mine += part
+    assert sorted(mine) == items and sorted(left_out) == sorted(items * 2)
 
 
 # ---- the second try ----

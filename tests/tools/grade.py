@@ -96,7 +96,7 @@ class Result:
 @dataclass(frozen=True)
 class How:
     """How to grade: only: names of tests; arguments: more for pytest; first_failure: stop there; seconds: for all tests
-    together; variables: of the environment, such as TEST_TIME_FACTOR on a slow machine."""
+    together; variables: of the environment, such as TEST_TIME_FACTOR on a slow machine; kept: what was built before."""
 
     only: Sequence[str] = ()
     arguments: Sequence[str] = ()
@@ -104,6 +104,7 @@ class How:
     limits: Optional[Limits] = None
     seconds: Optional[float] = None
     variables: Mapping[str, str] = field(default_factory=dict)
+    kept: Optional[compiling.Kept] = None
 
 
 def grade(folder: Path, exercise: Union[Exercise, str], how: How = How()) -> Result:
@@ -134,7 +135,7 @@ def grade_handed(handed: Handed, exercise: Exercise, how: How) -> Result:
         (scratch / "tmp").mkdir(mode=0o755)
         exercises.write_tree(handed.tree, scratch / "src")
         with Confinement(scratch, limits) as confined:
-            build(result, exercise, confined, scratch)
+            build(result, exercise, confined, scratch, how.kept)
             if result.built:
                 run_tests(result, exercise, confined, scratch, how)
     finally:
@@ -151,12 +152,17 @@ def repeat_line(exercise: Exercise, test: str) -> str:
 # ---- building ----
 
 
-def build(result: Result, exercise: Exercise, confined: Confinement, scratch: Path) -> None:
+def build(
+    result: Result, exercise: Exercise, confined: Confinement, scratch: Path, kept: Optional[compiling.Kept]
+) -> None:
     """Builds the programs; notes in the result what the compiler said."""
+    counter = compiling.compile_counter(kept.folder if kept else scratch, exercise.threads)
+    if kept:
+        counter = Path(shutil.copy2(counter, scratch))  # where the compiler may read it
     for name in exercise.programs:
         built = compiling.compile_program(
             confined.wrapper(), confined.home, scratch / "src", name, scratch / "bin" / exercise.chapter / name,
-            compiling.compile_counter(scratch, exercise.threads), threads=exercise.threads,
+            counter, threads=exercise.threads, kept=kept,
         )  # fmt: skip
         result.compiler += built.words
         result.built = result.built and built.ok

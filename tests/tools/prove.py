@@ -7,18 +7,22 @@ test holds the words that it names; no lesson shows a traceback; the points of t
 from __future__ import annotations
 
 import re
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
 from typing import Callable, List, NamedTuple, Sequence, Tuple
 
 import exercises
 import grade
+from compiling import Kept
 from exercises import Exercise
 from grade import How, Result
 from layout import Problem
 
 LEAST_WRONG = 2
-Part = Tuple[str, Callable[[Exercise], List[str]]]
+Way = Callable[[Exercise, Kept], List[str]]
+Part = Tuple[str, Way]
 
 
 class Proof(NamedTuple):
@@ -44,7 +48,7 @@ def lessons(result: Result) -> List[str]:
     return found + [f"the grader itself is broken: {result.broken}"] * bool(result.broken)
 
 
-def files(exercise: Exercise) -> List[str]:
+def files(exercise: Exercise, _: Kept) -> List[str]:
     """Problems of the files alone."""
     found = []
     assert exercise.hints
@@ -65,8 +69,8 @@ def files(exercise: Exercise) -> List[str]:
     return found
 
 
-def starter(exercise: Exercise) -> List[str]:
-    result = grade.grade_tree(exercise.tree("starter"), exercise, How(first_failure=True))
+def starter(exercise: Exercise, kept: Kept) -> List[str]:
+    result = grade.grade_tree(exercise.tree("starter"), exercise, How(first_failure=True, kept=kept))
     if not result.built:
         return [f"the starter does not build:\n{result.compiler}"]
     if result.passed:
@@ -74,8 +78,8 @@ def starter(exercise: Exercise) -> List[str]:
     return lessons(result)
 
 
-def solution(exercise: Exercise) -> List[str]:
-    result = grade.grade_tree(exercise.tree("solution"), exercise)
+def solution(exercise: Exercise, kept: Kept) -> List[str]:
+    result = grade.grade_tree(exercise.tree("solution"), exercise, How(kept=kept))
     if not result.built:
         return [f"the solution does not build:\n{result.compiler}"]
     found = [f"the compiler says of the solution:\n{result.compiler}"] if result.compiler else []
@@ -85,12 +89,13 @@ def solution(exercise: Exercise) -> List[str]:
     return found + result.remarks
 
 
-def wrong(name: str) -> Callable[[Exercise], List[str]]:
+def wrong(name: str) -> Way:
     """The proof of one wrong solution."""
 
-    def proof(exercise: Exercise) -> List[str]:
+    def proof(exercise: Exercise, kept: Kept) -> List[str]:
         said = exercise.wrong(name)
-        result = grade.grade_tree(exercise.tree(f"wrong/{name}"), exercise, How(only=[said.fails]))
+        tree = exercise.tree(f"wrong/{name}")
+        result = grade.grade_tree(tree, exercise, How(only=[said.fails], kept=kept))
         if not result.built:
             return [f"it does not build:\n{result.compiler}"]
         test = next(test for test in result.tests if test.name == said.fails)
@@ -109,16 +114,22 @@ def parts(exercise: Exercise) -> List[Part]:
     return ways + [(f"wrong/{name}", wrong(name)) for name in exercise.wrong_names()]
 
 
-def run(exercise: Exercise, part: str, way: Callable[[Exercise], List[str]]) -> Proof:
+def run(kept: Kept, exercise: Exercise, part: str, way: Way) -> Proof:
     began = time.monotonic()
     try:
-        problems = way(exercise)
+        problems = way(exercise, kept)
     except Problem as problem:
         problems = [str(problem)]
     return Proof(exercise.name, part, time.monotonic() - began, problems)
 
 
 def prove(chosen: Sequence[Exercise], jobs: int) -> bool:
+    """Proves the exercises; what several submissions have in common, mostly the client, is built once."""
+    with tempfile.TemporaryDirectory() as folder:
+        return prove_all(chosen, jobs, Kept(Path(folder)))
+
+
+def prove_all(chosen: Sequence[Exercise], jobs: int, kept: Kept) -> bool:
     """Prints a line for each part, and what is wrong with it; the last line counts them.
 
     What failed is tried once more when nothing else runs: a limit may have been too short on a busy machine. What
@@ -127,7 +138,7 @@ def prove(chosen: Sequence[Exercise], jobs: int) -> bool:
     work = [(exercise, *part) for exercise in chosen for part in parts(exercise)]
     again = []
     with ThreadPoolExecutor(max(1, jobs)) as pool:
-        waiting = {pool.submit(run, *job): job for job in work}
+        waiting = {pool.submit(run, kept, *job): job for job in work}
         try:
             for future in as_completed(waiting):
                 show(future.result())
@@ -138,7 +149,7 @@ def prove(chosen: Sequence[Exercise], jobs: int) -> bool:
             raise
     if again:
         print(f"once more, one at a time: {len(again)}", flush=True)
-    second = [run(*job) for job in again]
+    second = [run(kept, *job) for job in again]
     for proof in second:
         show(proof)
     late = [proof for proof in second if not proof.problems]

@@ -5,7 +5,8 @@
     runtests.py 07 -- -x -k get  what follows -- goes to pytest
 
 The programs are there already (make has built them); WORKBOOK_BUILD says where. With SAN=thread or
-SAN=address,undefined they are built with sanitizers. JOBS says how many files at once.
+SAN=address,undefined they are built with sanitizers, and where the files are fewer than the jobs, each is cut into
+parts. JOBS says how many at once.
 
 With TEST_AGAIN=1, as make check has it in CI, what failed runs once more when all else is done, by itself: on a shared
 machine a limit may have been too short. What passes then is counted, and named.
@@ -58,10 +59,17 @@ class Outcome(NamedTuple):
 
 
 class Tally:
-    """A pytest plugin that leaves the outcome in a file."""
+    """A pytest plugin that leaves the outcome in a file, and runs a part of the tests: "0/3" is every third."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, part: str) -> None:
         self.path = path
+        self.number, self.parts = map(int, part.split("/"))
+
+    def pytest_collection_modifyitems(self, config: Any, items: List[Any]) -> None:
+        mine = items[self.number :: self.parts]
+        if self.parts > 1:
+            config.hook.pytest_deselected(items=[item for item in items if item not in mine])
+        items[:] = mine
 
     def pytest_sessionfinish(self, session: Any) -> None:
         stats = session.config.pluginmanager.get_plugin("terminalreporter").stats
@@ -69,12 +77,12 @@ class Tally:
         Path(self.path).write_text(json.dumps(ids))
 
 
-def pytest_with_tally(path: str, *arguments: str) -> int:
-    """What the process of one file does."""
+def pytest_with_tally(path: str, part: str, *arguments: str) -> int:
+    """What the process of one file, or of a part of it, does."""
     import pytest
 
     sys.path.pop(0)  # this script's folder
-    return int(pytest.main(list(arguments), plugins=[Tally(path)]))
+    return int(pytest.main(list(arguments), plugins=[Tally(path, part)]))
 
 
 def environment(build: Path) -> Dict[str, str]:
@@ -103,14 +111,17 @@ def fixed_addresses() -> List[str]:
     return words if allowed else []
 
 
-def run(name: str, env: Dict[str, str], options: List[str], shown: bool, only: Tuple[str, ...] = ()) -> Outcome:
+def run(
+    name: str, env: Dict[str, str], options: List[str], shown: bool, only: Tuple[str, ...] = (), part: str = "0/1"
+) -> Outcome:
     """Runs one test file, or only some of its tests; shown: what pytest prints goes straight to the terminal."""
     reports = Path(env["WORKBOOK_BUILD"]) / "reports"
     reports.mkdir(parents=True, exist_ok=True)
-    tally, text = (reports / f"test_{name}.{ending}" for ending in ("json", "txt"))
+    stem = f"test_{name}" + f"-{part.replace('/', '-')}" * (part != "0/1")
+    tally, text = (reports / f"{stem}.{ending}" for ending in ("json", "txt"))
     tally.unlink(missing_ok=True)
     command = fixed_addresses() if env.get("SAN") == "thread" else []
-    command += [sys.executable, __file__, "--tally", str(tally), "-q", "-p", "no:cacheprovider"]
+    command += [sys.executable, __file__, "--tally", str(tally), part, "-q", "-p", "no:cacheprovider"]
     command += ["--color=yes"] * (sys.stdout.isatty() and "NO_COLOR" not in env)
     command += [*(only or [f"tests/test_{name}.py"]), *options]
     start = time.monotonic()
@@ -176,13 +187,18 @@ def report(outcome: Outcome) -> None:
 
 def run_all(names: List[str], env: Dict[str, str], options: List[str]) -> List[Outcome]:
     """All files, JOBS at a time."""
-    if len(names) == 1:
+    parts = JOBS if env.get("SAN") and len(names) < JOBS else 1
+    if len(names) * parts == 1:
         return [run(names[0], env, options, shown=True)]
     times_file = Path(env["WORKBOOK_BUILD"]) / "reports" / "times.json"
     times = read_times(times_file)
     outcomes = []
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        waiting = [pool.submit(run, name, env, options, False) for name in longest_first(names, times)]
+        waiting = [
+            pool.submit(run, name, env, options, False, (), f"{number}/{parts}")
+            for name in longest_first(names, times)
+            for number in range(parts)
+        ]
         try:
             for done in concurrent.futures.as_completed(waiting):
                 outcomes.append(done.result())
@@ -192,7 +208,7 @@ def run_all(names: List[str], env: Dict[str, str], options: List[str]) -> List[O
                 future.cancel()
             stop(running)
             raise
-    if not options:
+    if not options and parts == 1:
         times.update({outcome.name: round(outcome.seconds, 1) for outcome in outcomes})
         times_file.write_text(json.dumps(times))
     return outcomes
