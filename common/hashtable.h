@@ -109,11 +109,14 @@ static inline struct hnode *h_detach(struct htab *htab, struct hnode **from) {
     return node;
 }
 
-// Calls f(node, arg) for every node until f returns false. f may free the node.
-// Returns whether it came to the end. Cost: O(buckets + nodes).
-static inline bool h_scan(const struct htab *htab, bool (*f)(struct hnode *, void *), void *arg) {
+// Calls f(node, arg) for every node until f returns false. f may free the node. Counts the buckets
+// and nodes that it passes in *passed. Returns whether it came to the end.
+static inline bool h_scan(const struct htab *htab, bool (*f)(struct hnode *, void *), void *arg,
+                          size_t *passed) {
     for (size_t i = 0; htab->tab && i <= htab->mask; i++) {
+        ++*passed;
         for (struct hnode *node = htab->tab[i], *next; node; node = next) {
+            ++*passed;
             next = node->next;
             if (!f(node, arg)) {
                 return false;
@@ -188,11 +191,15 @@ static inline size_t hm_size(const struct hmap *hmap) {
 }
 
 // Calls f(node, arg) for every node, in no particular order, until f returns false. f may free the
-// node, and must not use the table otherwise. Cost: O(buckets + nodes).
-static inline void hm_scan(const struct hmap *hmap, bool (*f)(struct hnode *, void *), void *arg) {
-    if (h_scan(&hmap->newer, f, arg)) {
-        h_scan(&hmap->older, f, arg);
+// node, and must not use the table otherwise. Returns how many buckets and nodes it has passed: that
+// is the cost.
+static inline size_t hm_scan(const struct hmap *hmap, bool (*f)(struct hnode *, void *),
+                             void *arg) {
+    size_t passed = 0;
+    if (h_scan(&hmap->newer, f, arg, &passed)) {
+        h_scan(&hmap->older, f, arg, &passed);
     }
+    return passed;
 }
 
 // Frees the buckets and makes the table empty. The nodes are left to the caller.

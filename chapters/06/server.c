@@ -53,6 +53,7 @@ static struct {
     size_t nfds; // slots up to the last one in use
     int listen_fd;
     int stop_pipe[2];
+    volatile sig_atomic_t stopping;
 } g_data;
 
 // ---- the poll set ----
@@ -242,10 +243,11 @@ static bool accept_new_conn(void) {
 // ---- main: the event loop ----
 
 // A flag alone would be a race: the signal may come after we looked at it and before poll() waits.
-// A byte in a pipe waits for us.
+// A byte in a pipe waits for us. The flag ends a turn that is under way.
 static void on_stop_signal(int sig) {
     (void)sig;
     int err = errno;
+    g_data.stopping = 1;
     if (write(g_data.stop_pipe[1], "", 1) < 0) {
         // The pipe is full: poll() will report it all the same.
     }
@@ -277,7 +279,7 @@ static bool one_turn(void) {
             continue;
         }
         ready--;
-        if ((int)fd == g_data.stop_pipe[0]) {
+        if (g_data.stopping || (int)fd == g_data.stop_pipe[0]) {
             return false;
         }
         if ((int)fd == g_data.listen_fd) {

@@ -506,9 +506,10 @@ static void test_scan(struct both *both) {
             *item = item_new(both->kind, id);
             hm_insert(&hmap, &item->node);
         }
+        size_t buckets = hmap.newer.tab ? hmap.newer.mask + 1 : 0;
+        buckets += hmap.older.tab ? hmap.older.mask + 1 : 0;
         unsigned freed = 0;
-        hm_scan(&hmap, free_one, &freed);
-        CHECK(freed == n);
+        CHECK(hm_scan(&hmap, free_one, &freed) == buckets + n && freed == n);
         hm_destroy(&hmap);
         CHECK(hm_size(&hmap) == 0 && hm_check(&hmap));
     }

@@ -245,12 +245,14 @@ static int serve_input(void) {
             printf("> ");
             fflush(stdout);
         }
-        if (getline(&line, &cap, stdin) < 0) {
+        ssize_t len = getline(&line, &cap, stdin);
+        if (len < 0) {
             break;
         }
-        int nargs = split_words(line, args);
+        int nargs = memchr(line, '\0', (size_t)len) ? -1 : split_words(line, args);
         if (nargs < 0) {
-            msg("not sent: a quote is not closed or has more behind it, or too many words");
+            msg("not sent: a NUL, a quote that is not closed or has more behind it, or too many "
+                "words");
             status = 1;
         } else if (nargs > 0) {
             if (hung_up(fd)) {

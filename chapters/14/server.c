@@ -36,12 +36,13 @@
 
 enum {
     k_max_msg = 32 << 20,
-    k_read_size = 16 << 10,   // free bytes that a read finds at least
-    k_max_pending = 64 << 10, // bytes of replies beyond which no further request is answered
-    k_max_kept = 64 << 10,    // a larger buffer is given back once it is empty
-    k_lookahead = 16,         // requests of a batch whose keys are fetched from memory together
-    k_chain_ahead = 2,        // how far along their chains
-    k_small_zset = 4096,      // pairs up to which a sorted set is in the cache anyway
+    k_read_size = 16 << 10, // free bytes that a read finds at least
+    k_turn_work = 64 << 10, // after which a connection's turn is over
+    k_max_kept = 64 << 10,  // a larger buffer is given back once it is empty
+    k_lookahead = 16,       // requests of a batch whose keys are fetched from memory together
+    k_chain_ahead = 2,      // how far along their chains
+    k_small_zset = 4096,    // pairs up to which a sorted set is in the cache anyway
+    k_max_freed = 100000,
     k_accept_retry_ms = 100,
     k_send_buffer = 128 << 10, // bytes that the system keeps for a client, twice that on Linux
     k_idle_timeout_ms = 5000,
@@ -87,7 +88,6 @@ struct conn {
     bool bad;        // it has sent what nobody understands
     struct buf rbuf; // received, not answered yet
     struct buf wbuf; // answered, not sent yet
-    size_t made;     // bytes of replies in this turn
     struct dlist idle_node;
     int64_t idle_start; // when a byte moved last
 };
@@ -101,7 +101,9 @@ static struct {
     size_t nfds; // slots up to the last one in use
     int listen_fd;
     int stop_pipe[2];
+    volatile sig_atomic_t stopping;
     struct hash_key hash_key;
+    size_t work; // in the turn of a connection: bytes of replies made, nodes passed or freed
     struct hmap db;
     int64_t now_ms;          // when the loop looked at the clock last
     int64_t idle_timeout_ms; // 0 for never
@@ -216,13 +218,15 @@ static void destroy_zset_work(void *arg) {
     entry_destroy(arg);
 }
 
-// Takes the TTL from an entry that is out of the table, and frees the entry, now or soon. Nothing
-// leads to it any more, so a worker has it for itself.
+// Takes the TTL from an entry that nobody looks at any more, and frees the entry, now or soon. A
+// worker has it for itself.
 static void entry_del(struct entry *ent) {
     entry_set_ttl(ent, -1);
-    if (ent->type == T_ZSET && zset_size(entry_zset(ent)) > k_large_container_size) {
+    size_t pairs = ent->type == T_ZSET ? zset_size(entry_zset(ent)) : 0;
+    if (pairs > k_large_container_size) {
         thread_pool_queue(&g_data.pool, destroy_zset_work, ent);
     } else {
+        g_data.work += pairs;
         entry_destroy(ent);
     }
 }
@@ -286,8 +290,12 @@ static bool entry_clear_one(struct hnode *node, void *arg) {
     return true;
 }
 
-// Removes all keys.
+// Frees all keys, so that a leak checker finds what has been lost. Very many are left to the
+// system: it takes all memory back when a program ends, and sooner than we could.
 static void entry_clear(void) {
+    if (hm_size(&g_data.db) > k_max_freed) {
+        return;
+    }
     free(g_data.heap.items);
     g_data.heap = (struct heap){0};
     hm_scan(&g_data.db, entry_clear_one, NULL);
@@ -401,7 +409,7 @@ static void do_keys(const struct slice *args, struct buf *out) {
     (void)args;
     struct keys_scan scan = {.out = out, .max_size = buf_size(out) + k_max_msg};
     size_t arr = out_arr(out, 0);
-    hm_scan(&g_data.db, do_keys_one, &scan);
+    g_data.work += hm_scan(&g_data.db, do_keys_one, &scan);
     out_arr_mend(out, arr, scan.n);
 }
 
@@ -641,19 +649,18 @@ static void unwatch(int fd) {
 // reply = u32 len, len bytes: a value as serial.h has it      len <= k_max_msg
 //
 // Appends the reply to one request. Its length is known only afterwards; where it is above the
-// limit, the reply is taken back and an error takes its place. Returns how many bytes were made.
-static size_t reply_request(const struct slice *args, int nargs, struct buf *out) {
+// limit, the reply is taken back and an error takes its place. That was work all the same.
+static void reply_request(const struct slice *args, int nargs, struct buf *out) {
     size_t start = buf_size(out);
     buf_reserve(out, 4);
     buf_commit(out, 4);
     do_request(args, nargs, out);
-    size_t made = buf_size(out) - start;
-    if (made - 4 > k_max_msg) {
+    g_data.work += buf_size(out) - start;
+    if (buf_size(out) - start - 4 > k_max_msg) {
         buf_truncate(out, start + 4);
         out_err(out, ERR_2BIG, "the reply is too big");
     }
     store_u32(buf_data(out) + start, (uint32_t)(buf_size(out) - start - 4));
-    return made;
 }
 
 // Nothing after a bad message can be understood: what came before it is still answered.
@@ -685,9 +692,10 @@ static void fetch_zsets_ahead(const struct hnode *const *nodes, const struct sli
 }
 
 // Finding a key means waiting for memory again and again: for the bucket, for the first entry of
-// its chain, for the one behind it. Takes these steps for the next requests of a batch side by
-// side: what one step looks at, the step before has fetched, for all of them together. This is a
-// hint to the processor and no more: what cannot be read here is left to try_one_request().
+// its chain, for the one behind it, and for node after node of a large sorted set. Takes these
+// steps for the next requests of a batch side by side: what one step looks at, the step before has
+// fetched, for all of them together. This is a hint to the processor and no more: what cannot be
+// read here is left to try_one_request().
 //
 // Inlined by force: to gcc, a function that only prefetches does nothing, and it drops the call.
 static inline __attribute__((always_inline)) void fetch_ahead(const struct conn *conn) {
@@ -756,7 +764,7 @@ static bool try_one_request(struct conn *conn) {
         reject_input(conn, "bad req");
         return false;
     }
-    conn->made += reply_request(args, nargs, &conn->wbuf);
+    reply_request(args, nargs, &conn->wbuf);
     g_data.max_works++; // what a request adds, this turn may take away
     buf_consume(&conn->rbuf, 4 + (size_t)len);
     return true;
@@ -814,8 +822,9 @@ static bool try_flush_buffer(struct conn *conn) {
 // for a turn. The rest has its turn when all others had theirs, and there is room for replies.
 static void state_req(struct conn *conn) {
     bool more = true;
-    conn->made = 0;
-    for (int i = 0; more && conn->made < k_max_pending; i++) {
+    g_data.work = 0;
+    g_data.now_ms = get_monotonic_msec();
+    for (int i = 0; more && g_data.work < k_turn_work; i++) {
         if (i % k_lookahead == 0) {
             fetch_ahead(conn);
         }
@@ -846,7 +855,9 @@ static void state_res(struct conn *conn) {
 static void state_bad(struct conn *conn) {
     uint8_t unread[4096];
     ssize_t n = recv(conn->fd, unread, sizeof(unread), 0);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+    if (n > 0) {
+        renew_idle(conn);
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         conn->state = STATE_END;
     }
 }
@@ -927,7 +938,8 @@ static bool accept_new_conn(void) {
 // A timer goes off when the clock, in whole milliseconds, is past its deadline. So what is left to
 // wait is rounded up: poll() neither comes back too early, nor again and again until it is time.
 
-// Returns the connection that has been idle for longest, NULL where there is none, or none is ever closed.
+// Returns the connection that has been idle for longest, NULL where there is none, or none is ever
+// closed.
 static struct conn *first_idle(void) {
     if (g_data.idle_timeout_ms == 0 || dlist_empty(&g_data.idle_list)) {
         return NULL;
@@ -957,8 +969,8 @@ static int next_timer_ms(void) {
     return next_ms - now_ms < INT_MAX ? (int)(next_ms - now_ms) + 1 : INT_MAX;
 }
 
-// Closes the connections that had been idle for too long at `now_ms`, and removes keys that have expired, but
-// not more than max_works: where some are left, next_timer_ms() is 0.
+// Closes the connections that had been idle for too long at `now_ms`, and removes keys that have
+// expired, but not more than max_works: where some are left, next_timer_ms() is 0.
 static void process_timers(int64_t now_ms) {
     struct conn *conn;
     while ((conn = first_idle()) && now_ms > conn->idle_start + g_data.idle_timeout_ms) {
@@ -981,10 +993,11 @@ static void process_timers(int64_t now_ms) {
 // ---- main: the event loop ----
 
 // A flag alone would be a race: the signal may come after we looked at it and before poll() waits.
-// A byte in a pipe waits for us.
+// A byte in a pipe waits for us. The flag ends a turn that is under way.
 static void on_stop_signal(int sig) {
     (void)sig;
     int err = errno;
+    g_data.stopping = 1;
     if (write(g_data.stop_pipe[1], "", 1) < 0) {
         // The pipe is full: poll() will report it all the same.
     }
@@ -1019,8 +1032,7 @@ static bool one_turn(void) {
             continue;
         }
         ready--;
-        g_data.now_ms = get_monotonic_msec();
-        if ((int)fd == g_data.stop_pipe[0]) {
+        if (g_data.stopping || (int)fd == g_data.stop_pipe[0]) {
             return false;
         }
         if ((int)fd == g_data.listen_fd) {

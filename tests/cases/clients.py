@@ -362,6 +362,15 @@ def words_are_quoted_as_redis_cli_does(chapter: int) -> None:
             prints(result, "(nil)\n" if words else "", f"the line {line!r}")
 
 
+@case(since=9, inside=True)
+def words_with_a_nul(chapter: int) -> None:
+    """A NUL stands in a word as \\x00. As it is it would cut the line off: such a line is not sent."""
+    for line in (b"set k a\0b", b"get\0 k", b"\0", b"get k\0"):
+        requests, result = sent_by(chapter, [], line + b"\n")
+        assert requests == [], requests
+        one_line(result, f"the line {line!r}")
+
+
 @case(since=9)
 def many_lines_on_one_connection(chapter: int) -> None:
     """All of them at once, the last without an end; those that cannot be sent do not stop the others."""

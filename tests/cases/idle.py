@@ -415,6 +415,29 @@ def clients_that_do_not_read(chapter: int) -> None:
     in_time(attempt)
 
 
+@case(since=12, inside=True)
+def bytes_behind_a_bad_message_renew(chapter: int) -> None:
+    """They are thrown away, but they move. A server that closed now would destroy replies on their way."""
+    bad = wire.u32(0xFFFFFFFF)
+
+    def attempt(ms: int, pace: Pace) -> None:
+        with timed(chapter, ms) as server:
+            before = server.fd_count()
+            with server.connect() as conn:
+                conn.send(bad)
+                pace.step()
+                for _ in range(8):
+                    pace.rest(0.3)
+                    conn.send(b"more")
+                    pace.step()
+                    if server.fd_count() == before:
+                        fail(f"a client sent bytes all the time; the server closed, with an idle timeout of {ms} ms")
+                conn.expect_closed()
+                wait_until(lambda: server.fd_count() == before, "a client that has stopped sending is timed out")
+
+    in_time(attempt)
+
+
 @case(since=12)
 def a_thousand_half_headers_time_out(chapter: int) -> None:
     """Others are served meanwhile, and afterwards nothing is left of them."""

@@ -4,15 +4,20 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
+import tempfile
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Sequence
 
 from harness import Result, Server, fail, limit, run_client, run_program, settings, wait_until, wire
 from harness.fake import FakeServer
 
 from . import case
-from .talk import SMALL, Hammer, encode, say, start, too_much, watched
+from .talk import (
+    SMALL, Hammer, Hold, bulk, done, encode, encode_replies, numbered, paused, preload, say, start, talk, too_much, watched,
+)  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__
 
@@ -116,6 +121,47 @@ def leaves_when_busy(chapter: int) -> None:
     for sig in (signal.SIGTERM, signal.SIGINT):
         with start(chapter) as server, Hammer(server, 3):
             leaves(server, sig, "a busy server")
+
+
+@case(since=6, inside=True)
+def leaves_in_the_middle_of_a_turn(chapter: int) -> None:
+    """The signal comes while the first of many that are ready is served: the others are not served any more."""
+    requests = encode(chapter, talk(chapter, 1, "late")[0])
+    hold = Hold()
+    with start(chapter, env=hold.env) as server, ExitStack() as stack:
+        conns = [stack.enter_context(server.connect()) for _ in range(20)]
+        for conn in conns:
+            say(conn)
+        with paused(server):
+            conns[0].send(encode(chapter, [(hold.WORD,) if chapter < 7 else ("get", hold.WORD)]))
+            for conn in conns[1:]:
+                conn.send(requests)
+        wait_until(hold.is_held, "the server reads the first request")
+        os.kill(server.pid, signal.SIGTERM)
+        hold.release()
+        answered = sum(bool(conn.read_to_end()) for conn in conns[1:])
+        if answered:
+            fail(f"SIGTERM came while one client was served; {answered} others had their turn before the server left")
+        leaves(server, signal.SIGTERM, "a server in the middle of a turn")
+
+
+@case(since=8, inside=True)
+def leaves_with_many_keys(chapter: int) -> None:
+    """It does not free each of them first: with millions that takes seconds."""
+    n = 101_000
+    if watched():
+        return  # a sanitizer has a free() of its own
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(bytes(8))
+        file.flush()
+        os.chmod(file.name, 0o666)
+        with start(chapter, env={"FREES_FILE": file.name, **preload("frees")}) as server, server.connect() as conn:
+            bulk(conn, numbered(range(n), "set", "key:######", ""), encode_replies(chapter, [done(chapter)]))
+            before = Path(file.name).read_bytes()
+            leaves(server, signal.SIGTERM, f"a server with {n} keys")
+        frees = int.from_bytes(Path(file.name).read_bytes(), sys.byteorder) - int.from_bytes(before, sys.byteorder)
+        if frees > n // 2:
+            fail(f"a server with {n} keys called free() {frees} times before it ended")
 
 
 @case(since=6)

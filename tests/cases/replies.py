@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from typing import List, Set, Tuple
 
 from harness import ANY, AnyOrder, Conn, Err, Server, exchange, fail, limit, seed, settings, wire
-from harness.wire import ERR_2BIG, ERR_ARG, request
+from harness.wire import ERR_2BIG, ERR_ARG, encode_value, frame, request
 
 from . import case
-from .talk import SMALL, Counts, paused, say, start, still_serves, uses_no_cpu, watched
+from .talk import SMALL, Counts, bulk, numbered, paused, say, start, still_serves, uses_no_cpu, watched
 
 __tracebackhide__ = settings.__tracebackhide__
 
@@ -299,6 +299,22 @@ def large_work_of_a_batch(chapter: int) -> None:
                 f"{times} requests of one client, each with much work behind it, were sent in one write.\n"
                 f"Another client had its answer only when {answered} of them had theirs."
             )
+
+
+@case(since=9, inside=True)
+def keys_of_an_emptied_table(chapter: int) -> None:
+    """There were many keys and are none, so each `keys` looks into many buckets for its short reply. A thousand of them,
+    in one read, are not one turn."""
+    n, times, counts = 40_000, 1000, Counts()
+    with start(chapter, env=counts.env) as server, server.connect() as conn:
+        bulk(conn, numbered(range(n), "set", "key:######", ""), frame(encode_value(None)))
+        bulk(conn, numbered(range(n), "del", "key:######"), frame(encode_value(1)))
+        with paused(server):
+            conn.send(request("keys") * times)
+            counts.reset()
+        conn.expect_bytes(frame(encode_value([])) * times)
+        if counts.polls < times // 8:
+            fail(f"{times} `keys` of a table with {n // 2} buckets took the server {counts.polls} turns")
 
 
 @case(since=9)

@@ -14,7 +14,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Dict, Iterator, List, Sequence, Tuple
+from typing import Dict, Iterable, Iterator, List, Sequence, Tuple
 
 from harness import Conn, Server, Status, fail, limit, settings, wait_until, wire
 from harness.wire import Arg
@@ -236,6 +236,20 @@ def paused(server: Server) -> Iterator[None]:
 def _state(pid: int) -> str:
     with open(f"/proc/{pid}/stat") as f:
         return f.read().rpartition(")")[2].split()[0]
+
+
+def numbered(numbers: Iterable[int], *words: Arg) -> List[bytes]:
+    """Requests with these words, in which ###### stands for the number."""
+    parts = wire.request(*words).split(b"######")
+    return [(b"%06d" % i).join(parts) for i in numbers]
+
+
+def bulk(conn: Conn, requests: Sequence[bytes], reply: bytes) -> None:
+    """Sends requests that all have the same reply."""
+    for i in range(0, len(requests), 1000):
+        part = requests[i : i + 1000]
+        conn.send(b"".join(part))
+        conn.expect_bytes(reply * len(part))
 
 
 class Hammer:

@@ -19,7 +19,7 @@ from harness.model import BAD_INTS, INT64_MAX, INT64_MIN
 
 from . import case
 from .idle import Pace, closes, cpu_us, in_time, now_ms, timed
-from .talk import Counts, Hammer, paused, preload, say, start, uses_no_cpu, watched
+from .talk import Counts, Hammer, Hold, bulk, numbered, paused, preload, say, start, uses_no_cpu, watched
 
 __tracebackhide__ = settings.__tracebackhide__
 
@@ -505,20 +505,6 @@ def deadlines_beside_a_flood(chapter: int) -> None:
 # ---- many ----
 
 
-def numbered(numbers: Iterable[int], *words: wire.Arg) -> List[bytes]:
-    """Requests with these words, in which ###### stands for the number."""
-    parts = wire.request(*words).split(b"######")
-    return [(b"%06d" % i).join(parts) for i in numbers]
-
-
-def bulk(conn: Conn, requests: Sequence[bytes], reply: bytes) -> None:
-    """Sends requests that all have the same reply."""
-    for i in range(0, len(requests), 1000):
-        part = requests[i : i + 1000]
-        conn.send(b"".join(part))
-        conn.expect_bytes(reply * len(part))
-
-
 @contextmanager
 def all_due(server: Server, conn: Conn, n: int) -> Iterator[None]:
     """In the block the server is stopped, and n small sorted sets, key:000000 and so on, are due."""
@@ -594,6 +580,24 @@ def keys_go_as_fast_as_they_come(chapter: int) -> None:
         turns = _turns(file.name) - before
         if turns > clients * n // 400:
             fail(f"{clients * n} keys came with a TTL of 1 ms; it took {turns} turns until all had gone")
+
+
+@case(since=13, inside=True)
+def the_time_of_a_request(chapter: int) -> None:
+    """The server is held up where it reads a request, until the deadline of its key is over."""
+    ttl, hold = 200, Hold()
+    with start(chapter, env=hold.env) as server, server.connect() as conn, server.connect() as other:
+        conn.ask("set", "k", "v")
+        conn.ask("pexpire", "k", ttl, expect=1)
+        gone = now_ms() + ttl + GONE
+        conn.send(wire.request("get", hold.WORD) + wire.request("get", "k"))
+        other.send(wire.request("get", "k"))
+        wait_until(hold.is_held, "the server reads the request")
+        until(gone)
+        hold.release()
+        conn.recv(None)
+        conn.recv(None)
+        other.recv(None)
 
 
 @case(since=13)

@@ -11,11 +11,11 @@ from typing import Dict, List, Sequence, Tuple
 
 from harness import AnyOrder, Conn, Err, fail, seed, settings, wire
 from harness.model import BAD_INTS, BAD_SCORES, INT64_MAX, INT64_MIN, parse_double
-from harness.wire import ERR_2BIG, ERR_ARG, ERR_TYPE, request
+from harness.wire import ERR_2BIG, ERR_ARG, ERR_TYPE, encode_value, frame, request
 
 from . import case
 from .replies import LIMIT, MIB, memory_below
-from .talk import say, start
+from .talk import Counts, bulk, numbered, paused, say, start
 
 __tracebackhide__ = settings.__tracebackhide__
 
@@ -472,6 +472,22 @@ def many_pairs(chapter: int) -> None:
                 [("zquery", "z", *words) for words in asked], [pairs.query(*words) for words in asked]
             )
             conn.ask("zquery", "z", *ALL, expect=pairs.query(float("-inf"), b""))
+
+
+@case(since=11, inside=True)
+def many_sets_are_deleted_in_a_batch(chapter: int) -> None:
+    """A short request, a short reply, and thousands of pairs to free: a batch of these is not one turn."""
+    sets, pairs, counts = 24, 6000, Counts()
+    one = frame(encode_value(1))
+    with start(chapter, env=counts.env) as server, server.connect() as conn:
+        for i in range(sets):
+            bulk(conn, numbered(range(pairs), "zadd", f"set{i}", "1", "name:######"), one)
+        with paused(server):
+            conn.send(b"".join(request("del", f"set{i}") for i in range(sets)))
+            counts.reset()
+        conn.expect_bytes(one * sets)
+        if counts.polls < 2:
+            fail(f"to delete {sets} sets of {pairs} pairs took the server {counts.polls} turns")
 
 
 @case(since=11)
