@@ -676,6 +676,16 @@ def test_a_broken_state_is_an_empty_one(my: Path) -> None:
         assert progress.Notebook(my)["04-x"].hints == 0
 
 
+def test_two_checks_at_once_are_both_noted(tmp_path: Path) -> None:
+    """Each notebook was read before the other was written, as where one check takes longer than another."""
+    my, first, second = tmp_path / "my", exercises.find(SAMPLE), exercises.find("07-mset")
+    notebooks = progress.Notebook(my), progress.Notebook(my)
+    notebooks[0].note(first, 3, False)
+    notebooks[1].note(second, 4, True)
+    both = progress.Notebook(my)
+    assert (both[first.name].best, both[second.name].best, both[second.name].passed) == (3, 4, True)
+
+
 def test_watch_grades_at_every_save(my: Path) -> None:
     code = f"import sys; sys.path.insert(0, {str(TOOLS)!r}); import exercise, pathlib\n"
     code += f"exercise.MY = pathlib.Path({str(my)!r})\nexercise.check = lambda e, a: print('graded', flush=True)\n"

@@ -448,7 +448,7 @@ class Submission:
         has = self.answer(number, file).words
         if has < words:
             wanted = f"{words} words or more, in sentences of your own"
-            fail(f"question {number} of {file}", f"a text of {has} words", wanted)
+            fail(f"question {number} of {file}", f"{has} {'word' if has == 1 else 'words'}", wanted)
 
 
 def same_answer(given: str, right: Union[str, float], within: float = 0.0) -> bool:

@@ -137,8 +137,8 @@ def hint(exercise: Exercise) -> int:
         print(f"There are no more. All of them again: make hint-{exercise.name}")
         if exercise.has_solution:
             print(f"The solution, when you have passed: make solution-{exercise.name}")
-    state.hints = number
-    notebook.save()
+    with notebook.changing():
+        notebook[exercise.name].hints = number
     return 0
 
 

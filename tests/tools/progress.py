@@ -1,11 +1,13 @@
 """What a learner has done so far: my/.state, and how the lists look that show it."""
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Dict, Iterator, List, Optional
 
 from exercises import Exercise
 from layout import ROOT
@@ -31,6 +33,10 @@ class Notebook:
         self.my = my
         self.path = my / ".state"
         self.states: Dict[str, State] = {}
+        self._read()
+
+    def _read(self) -> None:
+        self.states = {}
         try:
             for name, said in json.loads(self.path.read_text(encoding="utf-8")).items():
                 known = {key: value for key, value in said.items() if key in State.__dataclass_fields__}
@@ -41,12 +47,18 @@ class Notebook:
     def __getitem__(self, name: str) -> State:
         return self.states.setdefault(name, State())
 
-    def save(self) -> None:
-        """Writes the file as a whole, so that nothing can be half written."""
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Changes are made in this block. Several checks may run at once, so the file is read anew and written while
+        no other does; and as a whole, so that nothing can be half written."""
         self.my.mkdir(exist_ok=True)
-        fresh = self.path.with_suffix(f".{os.getpid()}")
-        fresh.write_text(json.dumps({name: asdict(state) for name, state in self.states.items()}, indent=1) + "\n")
-        os.replace(fresh, self.path)
+        with open(self.my / ".lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._read()
+            yield
+            fresh = self.path.with_suffix(f".{os.getpid()}")
+            fresh.write_text(json.dumps({name: asdict(state) for name, state in self.states.items()}, indent=1) + "\n")
+            os.replace(fresh, self.path)
 
     def folder(self, exercise: Exercise) -> Path:
         return self.my / exercise.name
@@ -56,10 +68,10 @@ class Notebook:
 
     def note(self, exercise: Exercise, score: int, passed: bool) -> None:
         """A check gave this score."""
-        state = self[exercise.name]
-        state.best, state.passed = max(state.best, score), state.passed or passed
-        state.checked = 1 + max(each.checked for each in self.states.values())
-        self.save()
+        with self.changing():
+            state = self[exercise.name]
+            state.best, state.passed = max(state.best, score), state.passed or passed
+            state.checked = 1 + max(each.checked for each in self.states.values())
 
     def word(self, exercise: Exercise) -> str:
         """passed, started, or nothing."""
