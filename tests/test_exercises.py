@@ -713,11 +713,11 @@ def test_watch_grades_at_every_save(my: Path) -> None:
     "typed, line",
     [
         ("start", "which exercise? For example: make start-"),
-        ("start 04-buffered-reads", "did you mean make start-04-buffered-reads?"),
+        ("start 04-buffered-reads", "this is one word: make start-04-buffered-reads"),
         ("hint-04-bufered-reads", "there is no exercise 04-bufered-reads, did you mean make hint-04-buffered-reads?"),
         ("strat-04-buffered-reads", "did you mean make start-04-buffered-reads?"),
         ("04-buffered-reads", "to begin it, make start-04-buffered-reads; to grade it, make check-04-buffered-reads"),
-        ("check 04-buffered-reads", "did you mean make check-04-buffered-reads?"),
+        ("check 04-buffered-reads", "this is one word: make check-04-buffered-reads"),
         ("check-04-nothing-like-it", "there is no exercise 04-nothing-like-it; those of chapter 04 are "),
         ("reset-99-x", "there is no exercise 99-x, for example: make reset-"),
     ],

@@ -20,6 +20,10 @@ import pytest
 from harness import fail, limit, wait_until
 from harness.settings import ROOT
 
+sys.path.insert(0, str(ROOT / "tests" / "tools"))
+import check  # noqa: E402
+import door  # noqa: E402
+
 pytestmark = pytest.mark.inside
 
 SERVER_C = """#include <signal.h>
@@ -78,11 +82,12 @@ def make(*words: str, cwd: Path = ROOT, **env: str) -> Done:
 
 
 def refusal(*words: str, cwd: Path = ROOT, **env: str) -> str:
-    """The one line that make answers with; fails where it says or does more."""
+    """The one line that make answers with, without make's own words around it; fails where it says or does more."""
     done = make(*words, cwd=cwd, **env)
     assert done.status != 0, f"make {' '.join(words)} was not refused:\n{done.out}{done.err}"
     assert done.out == "" and done.err.count("\n") == 1, f"not one line:\n{done.out}{done.err}"
-    return done.err.rstrip("\n")
+    line = re.fullmatch(r"Makefile:\d+: \*\*\* (.*)\.  Stop\.\n", done.err)
+    return line[1] if line else fail(f"not an error of the Makefile: {done.err}")
 
 
 def good(*words: str, cwd: Path = ROOT, **env: str) -> str:
@@ -157,24 +162,16 @@ def bare_path(tmp_path: Path) -> str:
 # ---- help ---------------------------------------------------------------------------------------
 
 
-def words_of(variable: str) -> List[str]:
-    """The words of a variable of the Makefile."""
-    text = (ROOT / "Makefile").read_text().replace("\\\n", "")
-    found = re.search(rf"^{variable} := (.*)", text, re.M)
-    assert found
-    return found[1].split()
-
-
-def test_help_lists_every_target() -> None:
+def test_help_lists_every_target_and_variable() -> None:
     text = good("help")
-    internal = {"all", "help", "build", "build-shown"}
-    for word in set(words_of("PLAIN")) - internal:
+    internal = {"all", "help", "build"}
+    for word in set(door.PLAIN) - internal:
         assert re.search(rf"make {word}\b(?!-\d)", text), f"make help does not mention make {word}"
-    for word in set(words_of("NUMBERED")) - internal:
-        assert re.search(rf"make {word}-\d\d\b", text), f"make help does not mention make {word}-NN"
+    for word in set(door.OF_CHAPTERS + door.OF_EXERCISES) - internal:
+        assert re.search(rf"make {word}-\d\d", text), f"make help does not mention make {word}-NN"
     assert "make diff-06-11" in text and "make 07" in text
-    for variable in ("SERVER=", "CLIENT=", "HEADERS=", "PORT=", "ARGS="):
-        assert variable in text
+    for variable in door.VARIABLES:
+        assert re.search(rf"\b{variable}\b", text), f"make help does not mention {variable}="
 
 
 def test_help_mentions_nothing_that_is_not_there() -> None:
@@ -208,21 +205,24 @@ TYPOS = {
     "diff-06-03": "make diff-06-03: the earlier chapter comes first: make diff-03-06",
     "diff-06-06": "make diff-06-06: these are not two chapters; make diff-06 compares with the one before",
     "run": "make run: of which chapter? For example: make run-06",
-    "run 04": "make run 04: did you mean make run-04?",
-    "test 04": "make test 04: did you mean make test-04?",
+    "run 04": "make run: this is one word: make run-04",
+    "test 04": "make test: this is one word: make test-04",
     "test04": "make test04: there is no such target, did you mean make test-04? (make help lists all)",
     "tset": "make tset: there is no such target, did you mean make test? (make help lists all)",
     "hlep": "make hlep: there is no such target, did you mean make help? (make help lists all)",
     "asna": "make asna: there is no such target, did you mean make asan? (make help lists all)",
-    "chek": "make chek: there is no such target, did you mean make check? (make help lists all)",
+    "chek-all": "make chek-all: there is no such target, did you mean make check-all? (make help lists all)",
+    "check": "make check: there are no exercises in this copy of the workbook",
     "tset-04": "make tset-04: there is no such target, did you mean make test-04? (make help lists all)",
     "frobnicate": "make frobnicate: there is no such target (make help lists all)",
     "it's": "make it's: there is no such target (make help lists all)",
     "03 tset": "make tset: there is no such target, did you mean make test? (make help lists all)",
-    "test-04 SEVER=x": "there is no variable SEVER, did you mean SERVER=?",
-    "test-04 HEADER=x": "there is no variable HEADER, did you mean HEADERS=?",
-    "test-04 SERVER=nowhere/server": "SERVER=nowhere/server: there is no such program",
-    "test-04 SERVER=true CLIENT=./Makefile": "CLIENT=./Makefile may not be executed: chmod +x ./Makefile",
+    "test-04 SEVER=x": "there is no variable SEVER, did you mean SERVER=? (make help has them)",
+    "test-04 SRV=my/bad": "there is no variable SRV, did you mean SERVER=? (make help has them)",
+    "test-04 CFLAGS=-O3 SERVER=true": "there is no variable CFLAGS (make help has them)",
+    "test-04 HEADER=x": "there is no variable HEADER, did you mean HEADERS=? (make help has them)",
+    "test-04 SERVER=nowhere/server": "make test-04: SERVER=nowhere/server: there is no such program",
+    "test-04 SERVER=true CLIENT=./Makefile": "make test-04: CLIENT=./Makefile may not be executed: chmod +x ./Makefile",
     "test-04 HEADERS=nowhere": "HEADERS=nowhere: there is no such folder",
     "test-04 HEADERS=chapters": "HEADERS=chapters: none of the headers of common/ is in that folder",
     "03 CC=nocc": "make 03: there is no compiler nocc; without CC= it is cc",
@@ -242,6 +242,11 @@ def test_a_make_that_is_too_old(untouched: Path) -> None:
 
 def test_no_typo_in_the_real_chapters_either() -> None:
     assert "there is no chapter 99" in refusal("test-99")
+    assert "which exercise?" in refusal("check") and "make check-all" in refusal("check")
+
+
+def test_variables_of_the_environment_are_left_alone(untouched: Path) -> None:
+    good("-n", "test-04", cwd=untouched, SRV="my/bad")
 
 
 # ---- tools that are missing ---------------------------------------------------------------------
@@ -249,7 +254,8 @@ def test_no_typo_in_the_real_chapters_either() -> None:
 
 def test_missing_compiler(small: Path, bare_path: str) -> None:
     for goal in ("all", "03", "demo", "run-03", "test-03"):
-        assert refusal(goal, cwd=small, PATH=bare_path) == f"make {goal} needs a C compiler: sudo apt-get install gcc libc6-dev"
+        line = refusal(goal, cwd=small, PATH=bare_path)
+        assert line == f"make {goal}: a C compiler is missing: sudo apt-get install gcc libc6-dev"
     assert "make demo" in good("help", cwd=small, PATH=bare_path)
 
 
@@ -325,7 +331,7 @@ def test_busy_port(small: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         line = refusal("run-03", f"PORT={port}", cwd=small)
-    assert line == f"port {port} is in use: stop the server that has it, or take another: make run-03 PORT=2345"
+    assert line == f"make run-03: port {port} is in use: stop the server that has it, or take another: make run-03 PORT=2345"
 
 
 @pytest.mark.parametrize("by", ["argument", "environment"])
@@ -617,7 +623,7 @@ def test_check_sums_up(steps: int, ci: str, status: int, total: str, small: Path
     )
     lines = done.stdout.splitlines()
     assert (done.returncode, lines[-1]) == (status, total), done.stdout + done.stderr
-    table = lines[lines.index("=== make check ===") + 1 : -1]
+    table = lines[lines.index("=== make check-all ===") + 1 : -1]
     assert len(table) == steps and re.match(r"good +ok ", table[0])
     if steps > 1:
         word = "FAILED" if ci else "left out"
@@ -627,13 +633,10 @@ def test_check_sums_up(steps: int, ci: str, status: int, total: str, small: Path
 
 
 def test_every_step_of_check_is_a_target() -> None:
-    sys.path.insert(0, str(ROOT / "tests" / "tools"))
-    import check
-
     for step in check.STEPS:
         words = step.command.split()
         if words[0] == "make":
-            assert words[1] in words_of("PLAIN"), step
+            assert words[1] in door.PLAIN, step
         else:
             assert (ROOT / words[1]).is_file(), step
 

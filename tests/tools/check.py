@@ -1,4 +1,4 @@
-"""make check: all that must hold before a change is handed in, step by step, and a table at the end.
+"""make check-all: all that must hold before a change is handed in, step by step, and a table at the end.
 
 Where a tool is missing, what needs it is left out and named; with CI in the environment that is a failure. There, on a
 machine that others may use as well, a test that fails has a second try by itself, and is named.
@@ -111,12 +111,14 @@ def run(step: Step, in_ci: bool) -> Result:
 def main() -> int:
     os.chdir(ROOT)
     results: List[Result] = []
+    print(f"make check-all: {len(STEPS)} steps, half an hour on two processors. Ctrl-C ends it.")
+    print("\n".join(f"    {step.name}" for step in STEPS), flush=True)
     try:
         for step in STEPS:
             results.append(run(step, bool(os.environ.get("CI"))))
     except KeyboardInterrupt:
         print("\ninterrupted")
-    print("\n=== make check ===")
+    print("\n=== make check-all ===")
     for result in results:
         print(f"{result.step.name:40} {result.word:9} {result.seconds:5.0f} s   {result.remark}")
     print(f"{sum(result.passed for result in results)} passed, {sum(result.failed for result in results)} failed")

@@ -4,11 +4,12 @@
     runtests.py 07 stages ...    tests/test_07.py and tests/test_stages.py
     runtests.py 07 -- -x -k get  what follows -- goes to pytest
 
-The programs are there already (make has built them); WORKBOOK_BUILD says where. With SAN=thread or
+The programs are there already (make has built them; where one chapter is tested and compared with another, the harness
+has make build the other); WORKBOOK_BUILD says where. With SAN=thread or
 SAN=address,undefined they are built with sanitizers, and where the files are fewer than the jobs, each is cut into
 parts. JOBS says how many at once.
 
-With TEST_AGAIN=1, as make check has it in CI, what failed runs once more when all else is done, by itself: on a shared
+With TEST_AGAIN=1, as make check-all has it in CI, what failed runs once more when all else is done, by itself: on a shared
 machine a limit may have been too short. What passes then is counted, and named.
 """
 from __future__ import annotations
@@ -85,11 +86,12 @@ def pytest_with_tally(path: str, part: str, *arguments: str) -> int:
     return int(pytest.main(list(arguments), plugins=[Tally(path, part)]))
 
 
-def environment(build: Path) -> Dict[str, str]:
+def environment(build: Path, prebuilt: bool) -> Dict[str, str]:
     """What the tests and the programs that they start find in their environment."""
     gone = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "TEST_AGAIN")
     env = {k: v for k, v in os.environ.items() if k not in gone}
-    env.update(WORKBOOK_BUILD=str(build), WORKBOOK_PREBUILT="1", PYTHONDONTWRITEBYTECODE="1")
+    env.update(WORKBOOK_BUILD=str(build), PYTHONDONTWRITEBYTECODE="1")
+    env.update({"WORKBOOK_PREBUILT": "1"} if prebuilt else {})
     if env.get("SAN"):
         env.setdefault("TEST_TIME_FACTOR", str(SLOWER.get(env["SAN"], 4)))
         env.setdefault("ASAN_OPTIONS", "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1")
@@ -280,7 +282,7 @@ def main() -> int:
         if wrong:
             print(f"No test was run, since SERVER={os.environ['SERVER']} cannot be tested:\n{wrong}", file=sys.stderr)
             return 1
-        env = environment(Path(os.environ.get("WORKBOOK_BUILD", "build/test")).resolve())
+        env = environment(Path(os.environ.get("WORKBOOK_BUILD", "build/test")).resolve(), args.all)
         outcomes = run_all(names, env, options)
         if os.environ.get("TEST_AGAIN") == "1":
             outcomes = once_more(outcomes, env, options)
