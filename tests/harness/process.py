@@ -45,6 +45,7 @@ class Server:
 
     env adds to the environment (without PORT and the like of the caller's). nofile is the number of
     descriptors that it may have. command and cwd replace the chapter's program ($SERVER or built).
+    One that is early, from the middle of a chapter, may not say where it listens, nor know port 0.
     On leaving the context it gets SIGTERM; from chapter 06 on it must exit with 0. It fails when
     the server crashed, or when a sanitizer or valgrind reported anything.
     """
@@ -58,8 +59,10 @@ class Server:
         command: Optional[Sequence[str]] = None,
         cwd: Optional[str] = None,
         port: Optional[int] = None,
+        early: bool = False,
     ) -> None:
         self.chapter = chapter
+        self._early = early
         self.env = dict(env or {})
         self.nofile = nofile
         self.command = list(command) if command else program(chapter, "server")
@@ -89,7 +92,7 @@ class Server:
 
     def _start(self) -> None:
         port = self.port
-        if settings.foreign("server") and not self._fixed_port:
+        if (settings.foreign("server") or self._early) and not self._fixed_port:
             port = free_port()  # it may not know what port 0 means
         env = clean_env({"PORT": str(port), **self.env})
         words = self.command
@@ -136,7 +139,7 @@ class Server:
             if not self.alive():
                 self._reader.join(limit(2))
                 return f"the server ended at once ({status_text(self._process.returncode)})"
-            if settings.foreign("server") and _listens(self._asked_port):
+            if (settings.foreign("server") or self._early) and _listens(self._asked_port):
                 self.port = self._asked_port
                 return ""
             self._wait_news()
@@ -217,6 +220,16 @@ class Server:
             fail(f"the server did not end within {limit(seconds):g} s of {signal_name(sig)}")
         self._reader.join(limit(2))
         assert status is not None
+        return status
+
+    def wait_end(self, seconds: float = 5.0) -> int:
+        """The exit status (minus the signal) of a server that ends by itself."""
+        self._stopped = True
+        try:
+            status = self._process.wait(limit(seconds))
+        except subprocess.TimeoutExpired:
+            fail(f"the server has not ended by itself after {limit(seconds):g} s")
+        self._reader.join(limit(2))
         return status
 
     # ---- looking at it ----

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Callable, List, Optional, Tuple
+from typing import Callable, Dict, List, Optional, Tuple
 
 from . import bounded, build, settings
 from .process import LISTENING, Server, clean_env, free_port
@@ -41,12 +41,17 @@ class Step:
 
 @dataclass
 class Session:
-    """A file's steps. title is the text of its first comment."""
+    """A file's steps. title is the text of its first comment.
+
+    programs are those of a walk that is half done, by name, in place of the chapter's: such a server may print
+    nothing, take another port than it is told, end by itself; and none runs before the session starts one.
+    """
 
     path: str
     chapter: int
     steps: List[Step]
     title: str = ""
+    programs: Optional[Dict[str, Path]] = None
 
 
 class SessionError(ValueError):
@@ -183,7 +188,7 @@ class _Player:
         step = Step("start", 1, "./server")
         try:
             self._furnish()
-            if not any(step.kind == "start" for step in self.session.steps):
+            if self.session.programs is None and not any(step.kind == "start" for step in self.session.steps):
                 self._new_server(step)
             for step in self.session.steps:
                 getattr(self, "_" + step.kind)(step)
@@ -197,6 +202,10 @@ class _Player:
 
     def _furnish(self) -> None:
         """Puts the chapter's programs into the folder, so that ./server and the like are there."""
+        for name, path in (self.session.programs or {}).items():
+            (Path(self.folder) / name).symlink_to(path)
+        if self.session.programs is not None:
+            return
         chapter = self.session.chapter
         typed = [name for step in self.session.steps for name in re.findall(r"\./(\w+)", step.command)]
         for name in sorted({"server", *typed}):
@@ -224,9 +233,10 @@ class _Player:
             name, _, value = words.pop(0).partition("=")
             env[name] = value
         port = env.pop("PORT", SHOWN_PORT)
+        early = self.session.programs is not None
         server = Server(
-            self.session.chapter, env=env, command=words, cwd=self.folder,
-            port=None if port == SHOWN_PORT else int(port),
+            0 if early else self.session.chapter, env=env, command=words, cwd=self.folder,
+            port=None if port == SHOWN_PORT else int(port), early=early,
         )  # fmt: skip
         server.__enter__()
         self.server, self.port = server, server.port
@@ -253,11 +263,16 @@ class _Player:
             fail("no server is running here")
             return
         self.listed.line = step.line
-        self.listed.output += step.output
+        ended = EXIT.match(step.output[-1])
+        self.listed.output += step.output[:-1] if ended else step.output
         count = len(self.listed.output)
         self._server_lines(count)
         self._hear_server(count)
         self._compare_server(count)
+        if ended:
+            status = self.server.wait_end(PATIENCE)
+            status = status if status >= 0 else 128 - status
+            self._compare_lines(step, [ended.group()], [f"[exit {status}]"])
 
     def _interrupt(self, step: Step) -> None:
         self._hear_server()
