@@ -88,7 +88,7 @@ forward-%: ; @$(python) tests/tools/forward.py $*
 bench: build ; @$(python) tests/bench/bench.py normal
 bench-quick bench-full: build ; @$(python) tests/bench/bench.py $(@:bench-%=%)
 
-book-check: build ; @$(run) book -- $(ARGS)
+book-check: build ; @$(run) book -- $(ARGS) && $(python) tests/tools/book.py measure
 book-update: ; @$(python) tests/tools/book.py update
 check-all: ; @$(python) tests/tools/check.py
 

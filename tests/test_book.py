@@ -11,6 +11,8 @@ sys.path.insert(0, str(Path(__file__).parent / "tools"))
 
 import book  # noqa: E402
 import book_blocks  # noqa: E402
+import book_edition  # noqa: E402
+import book_edits  # noqa: E402
 import book_skeleton  # noqa: E402
 import book_steps  # noqa: E402
 import book_units  # noqa: E402
@@ -52,6 +54,15 @@ def test_sessions(name: str) -> None:
 @pytest.mark.parametrize("name", OWN)
 def test_exercises_are_those_that_are_there(name: str) -> None:
     none(book.exercise_problems(book_blocks.read(ROOT / "book" / name)))
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_limits_of_a_chapter(name: str) -> None:
+    none(book_edition.problems(book_blocks.read(ROOT / "book" / name), ROOT))
+
+
+def test_what_is_of_the_first_edition_is_there() -> None:
+    assert book_edition.FIRST_EDITION <= {name[:2] for name in OWN}
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -449,6 +460,267 @@ def test_a_skeleton_finds_an_order(project: Path) -> None:
     none(book.walk_problems(page(project, text)))
     assert text.index("step common/more.h") < text.index("step server.c")
     assert book_skeleton.markdown("03", project).count(" new\n") == 3
+
+
+# ---- edits ----
+
+EDIT = """\
+```diff step server.c edit main
+@@ server.c: main @@
+ int main(void) {
+-    old_way();
+-    return twice(k_one);
++    struct pair pair = {k_one, 2};
++    return twice(new_way(&pair));
+ }
+```
+"""
+LAST = WALK[WALK.index("In `server.c`:\n\n```c step server.c replace main") :]
+
+
+def test_an_edit_shows_what_changes(project: Path) -> None:
+    assert walk(project, LAST, EDIT) == ""
+    assert walk(project, LAST, EDIT.replace(" int main(void) {\n", "").replace(" }\n", "")) == ""
+    assert walk(project, LAST, EDIT.replace("@@ server.c: main @@\n", "In `main`:\n", 1).replace("```diff step server.c edit main\nIn `main`:\n",
+                "In `main`:\n\n```diff step server.c edit main\n")) == ""  # fmt: skip
+    gap = EDIT.replace("-    old_way();\n", "     // ...\n")
+    assert "old_way" in walk(project, LAST, gap)  # it is still called, and gone
+
+
+def test_an_edit_in_two_parts(project: Path) -> None:
+    first = EDIT.replace("-    return twice(k_one);\n", "").replace("+    return twice(new_way(&pair));\n }\n", "     return twice(k_one);\n }\n")
+    second = "\nThen `main` again:\n\n```diff step server.c edit main\n     struct pair pair = {k_one, 2};\n-    return twice(k_one);\n+    return twice(new_way(&pair));\n```\n"
+    assert walk(project, LAST, first + second) == ""
+    found = walk(project, LAST, first)
+    assert "server.c has another main" in found
+    line = WALK[: WALK.index(LAST)].count("\n") + 1
+    assert f"04-four.md:{line} wrote main last; the sources have (+):" in found and "+     return twice(new_way(&pair));" in found
+
+
+@pytest.mark.parametrize("old, new, offset, why", [
+    ("-    old_way();", "-    older_way();", 2, "these lines are not there"),
+    (" int main(void) {\n", " int main(void) {\n     // ...\n     int no;\n", 4, "these lines are not there, behind those above"),
+    ("-    old_way();", "*    old_way();", 3, "begins with none of blank, - and +"),
+    ("-    old_way();", "-    // ...", 3, "so it has no - or + in front"),
+    ("+    struct pair pair = {k_one, 2};\n+    return twice(new_way(&pair));\n", "", 0, "main"),
+    ("edit main", "edit mine", 0, "there is no mine in server.c"),
+    ("@@ server.c: main @@", "@@ client.c @@", 0, "names none of server.c, main"),
+    ("edit main", "edit twice,main", 0, "do not follow one another"),
+    ("edit main", "edit main provisional", 0, "needs no `provisional`"),
+    ("diff step server.c edit", "c step server.c edit", 0, "write it as diff step FILE edit"),
+])  # fmt: skip
+def test_edits_that_cannot_be_applied(project: Path, old: str, new: str, offset: int, why: str) -> None:
+    assert old in EDIT
+    found = walk(project, LAST, EDIT.replace(old, new, 1))
+    assert why in found
+    assert f"04-four.md:{WALK[: WALK.index(LAST)].count(chr(10)) + 1 + offset}" in found
+
+
+def test_lines_that_are_there_twice() -> None:
+    text = "f {\n    a;\n    b;\n    a;\n}\n"
+    with pytest.raises(book_edits.EditError, match="are there 2 times"):
+        book_edits.patched("-    a;\n", text)
+    assert book_edits.patched("     b;\n-    a;\n", text) == "f {\n    a;\n    b;\n}\n"
+    assert book_edits.patched(" f {\n-    a;\n     // ...\n-    a;\n+    c;\n", text) == "f {\n    b;\n    c;\n}\n"
+    with pytest.raises(book_edits.EditError, match="only new lines"):
+        book_edits.patched("+    c;\n", text)
+    with pytest.raises(book_edits.EditError, match="changes nothing"):
+        book_edits.patched("     b;\n", text)
+
+
+def test_edits_that_the_tool_writes() -> None:
+    """Between any two versions of a text, also where lines repeat."""
+    lines = ["int f(void) {", "    a();", "", "    if (x) {", "        a();", "    }", "    b();", "    a();", "}"]
+    for first in range(len(lines)):
+        for second in range(first, len(lines)):
+            for new in (["    c();"], [], ["    a();"], ["", "    }"]):
+                now = lines[:first] + new + lines[second:]
+                if now != lines:
+                    old, wanted = "\n".join(lines) + "\n", "".join(line + "\n" for line in now)
+                    assert book_edits.patched(book_edits.diff(old, wanted, "f"), old) == wanted
+
+
+def test_an_empty_edit_is_written(project: Path) -> None:
+    code = EDIT[EDIT.index("@@") : EDIT.index("```\n")]
+    one = page(project, WALK.replace(LAST, EDIT.replace(code, "")))
+    assert book.update(one)[1] == []
+    assert one.path.read_text().endswith(EDIT)
+    none(book.walk_problems(book_blocks.read(one.path)))
+
+
+def test_what_remains_and_edits_to_a_folder(project: Path) -> None:
+    one = page(project, WALK.replace(LAST, ""))
+    assert LAST.partition("\n")[2] in book.remains(one) + "\n"
+    whole = page(project, WALK)
+    assert book.remains(whole) == ""
+    book.apply_steps(whole, None, project / "my")
+    mine = project / "my" / "server.c"
+    mine.write_text(mine.read_text().replace("say(\"twice\");", "say(\"thrice\");").replace("}\n", "}\n\nint more_of_it;\n", 1))
+    said = book.edits_to(whole, len(book.steps_of(whole)), project / "my")
+    assert "-    say(\"twice\");\n+    say(\"thrice\");\n" in said
+    assert "```c step server.c add more_of_it" in said and "provisional" in said
+
+
+# ---- supplied files ----
+
+
+def test_a_supplied_file_is_not_typed(project: Path) -> None:
+    (project / "chapters/04/test_more.c").write_text('#include "more.h"\n\n// All of it.\nint main(void) {\n    return more(1);\n}\n')
+    assert "test_more.c is not there" in walk(project)
+    supplied = '\nThe test, `test_more.c`:\n\n```c supplied test_more.c main bare\nint main(void) {\n    return more(1);\n}\n```\n'
+    text = WALK + supplied
+    assert "\n".join(book.walk_problems(page(project, text)) + book.block_problems(page(project, text))) == ""
+    assert len(book.steps_of(page(project, text))) == 8 and "04-four" in str(page(project, text).path)
+    wrong = text.replace("return more(1)", "return more(2)")
+    assert "differs from the source" in "\n".join(book.block_problems(page(project, wrong)))
+    early = text.replace("# Four\n", "# Four\n" + supplied, 1)
+    found = "\n".join(book.walk_problems(page(project, early)))
+    assert "test_more.c does not compile" in found and "is there already" in found
+
+
+# ---- programs from the middle of a chapter ----
+
+EARLY = """\
+# Four
+
+A first `server.c`:
+
+```c step server.c replace main provisional
+int main(void) {
+    printf("one\\n");
+    return 3;
+}
+```
+
+```console here
+$ ./server
+one
+[exit 3]
+```
+
+Then `main`:
+
+```diff step server.c edit main
+-    printf("one\\n");
++    printf("two\\n");
+```
+
+```console here
+$ ./server
+two
+[exit 3]
+server$ ./server
+```
+
+```text output "./server" in=here exit=3
+two
+```
+"""
+
+
+def test_a_session_with_the_program_so_far(project: Path) -> None:
+    text = EARLY.replace("server$ ./server\n", "")
+    none(book.play(page(project, text)) + book.block_problems(page(project, text)))
+    found = "\n".join(book.play(page(project, text.replace("\ntwo\n[exit", "\nthree\n[exit"))))
+    assert "-three\n+two" in found
+    assert "ended at once" in "\n".join(book.play(page(project, EARLY)))
+    assert "prints something else" in "\n".join(book.block_problems(page(project, text.replace("two\n```\n", "one\n```\n"))))
+    wrong = text.replace('printf("two', 'no_such_thing("two')
+    with pytest.raises(book_blocks.BookError, match="server.c as it is here does not compile"):
+        book.play(page(project, wrong))
+
+
+NAIVE = """\
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+int main(void) {
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(1234)};
+    bind(fd, (struct sockaddr *)&addr, sizeof(addr));
+    listen(fd, 1);
+    int connfd = accept(fd, NULL, NULL);
+    printf("somebody\\n");
+    close(connfd);
+    return 5;
+}
+"""
+
+
+def test_a_server_that_says_nothing_and_ends(project: Path) -> None:
+    """One that has its port written into it, prints to standard output, and serves a single client."""
+    text = f"# Three\n\n`server.c`:\n\n```c step server.c new provisional\n{NAIVE}```\n\n```console here\nserver$ ./server\n"
+    text += "$ bash -c ': </dev/tcp/127.0.0.1/'$PORT\nserver| somebody\nserver| [exit 5]\n```\n"
+    none(book.play(page(project, text, "03-three.md")))
+    assert "[exit 6]\n+[exit 5]" in "\n".join(book.play(page(project, text.replace("exit 5", "exit 6"), "03-three.md")))
+    assert "ended in the middle" in "\n".join(book.play(page(project, text.replace("server| [exit 5]\n", ""), "03-three.md")))
+
+
+# ---- what a chapter of the second edition holds to ----
+
+STOP = "\nIt runs:\n\n```console here\n$ ./server\n```\n\nWhat is still wrong: it says the same thing.\n\n"
+
+
+def limits(project: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(book_edition, "FIRST_EDITION", set())
+    return "\n".join(book_edition.problems(page(project, text), project))
+
+
+def test_the_pace(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = "Then `main`:\n\n```diff step server.c edit main\n-    one\n+    two\n```\n\n"
+    assert "th edit" not in limits(project, step * 10 + STOP + step * 10 + STOP, monkeypatch)
+    found = limits(project, step * 10 + STOP + step * 11 + STOP, monkeypatch)
+    assert "the 11th edit since the last stop" in found and "04-four.md:" in found
+    assert "nothing is played after this last edit" in limits(project, STOP + step, monkeypatch)
+    assert "no sentence follows" in limits(project, step + STOP.partition("What")[0] + step + STOP, monkeypatch)
+    for no in ("```console 03", "```console"):  # programs of another state than the reader's
+        assert "the 11th edit" in limits(project, step * 6 + STOP.replace("```console here", no) + step * 6 + STOP, monkeypatch)
+    assert "is played after" not in limits(project, step + STOP.replace(" here", ""), monkeypatch)
+
+
+def test_old_lines(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = limits(project, WALK, monkeypatch)
+    assert "of the lines in changing steps stay as they were" in found
+    edits = "\n".join(
+        f"Now `{name}`:\n\n```diff step server.c edit {name}\n```\n" for name in ("twice", "main")
+    )  # fmt: skip
+    start, end = WALK.index("In `server.c`:\n\n```c step server.c replace twice"), WALK.index("In `server.c`:\n\n```c step server.c add new_way")
+    one = page(project, (WALK[:start] + edits.split("\nNow `main`")[0] + WALK[end:]).replace(LAST, EDIT))
+    book.update(one)
+    measured = book_edition.measure(book_blocks.read(one.path), project)
+    assert (measured.old is not None) and measured.old < 0.5
+
+
+def test_predictions_figures_and_length(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = "<svg><title>a</title><desc>b</desc><style>@media (prefers-color-scheme: dark) {}</style></svg>"
+    for name in ("a", "b", "c"):
+        (project / "book" / f"{name}.svg").write_text(figure)
+    text = "![a](a.svg) ![b](b.svg)\n![c](c.svg)\n\n" + "word " * 2500
+    predict = "> **Predict:** how many?\n\n```console\n$ echo 1\n1\n```\n\n"
+
+    def kinds(text: str) -> str:
+        found = limits(project, text, monkeypatch)
+        return " ".join(word for word in ("words;", "predictions (", "no session", "figures (", "dark mode", "title") if word in found)
+
+    assert kinds(text + "\n\n" + predict * 3) == "" == kinds(text + "\n\n" + predict * 5)
+    assert kinds(text + "\n\n" + predict * 2) == "predictions (" == kinds(text + "\n\n" + predict * 6)
+    assert kinds(text + "\n\n" + predict * 3 + "> **Predict:** why?\n\n## Next\n\n" + predict) == "no session"
+    assert kinds("![a](a.svg) ![b](b.svg) ![b](b.svg) " + "word " * 2500 + "\n\n" + predict * 3) == "figures ("
+    assert kinds(text.replace("word ", "", 2400) + "\n\n" + predict * 3) == "words;" == kinds(text * 2 + "\n\n" + predict * 3)
+    (project / "book" / "a.svg").write_text(figure.replace("dark", "light"))
+    assert kinds(text + "\n\n" + predict * 3) == "dark mode"
+
+
+def test_the_first_edition_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(book_edition, "FIRST_EDITION", {"04"})
+    one = page(project, WALK)
+    assert book_edition.problems(one, project) == []
+    text, found = book_edition.report([one], project)
+    assert "first edition" in text and text.endswith("Still of the first edition: 04.") and found == []
+    monkeypatch.setattr(book_edition, "FIRST_EDITION", set())
+    assert len(book_edition.report([one], project)[1]) > 2
 
 
 # ---- exercises ----

@@ -9,6 +9,10 @@
     book.py skeleton NN             prints a walk for the chapter: steps that all compile, in an order that
                                     works, for the author to reorder, split and explain
     book.py steps NN                lists the steps of a chapter, with numbers
+    book.py remains NN              prints what the steps of a page still lack to be the stage, as blocks to paste
+    book.py edits NN STEP DIR       prints the blocks that lead from the programs after that step to those in DIR
+    book.py measure                 pace, old lines, length, predictions and figures of each chapter against what is
+                                    allowed, and which chapters are still those of the first edition
     book.py apply NN [STEP] DIR     writes the programs as they are after that step, or at the end, to DIR; 0 is
                                     where the chapter begins. Files that are there are not overwritten
 
@@ -25,12 +29,15 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence, Set, Tuple
+from typing import Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 
 import book_blocks  # noqa: E402
+import book_edition  # noqa: E402
+import book_edits  # noqa: E402
+import book_programs  # noqa: E402
 import book_skeleton  # noqa: E402
 import book_steps  # noqa: E402
 import book_units  # noqa: E402
@@ -45,7 +52,8 @@ from layout import ROOT, Problem, all_sources, chapter, chapters, quit_with  # n
 
 FOREIGN = ("protocol.md",)  # its blocks are played by tests/test_vectors.py
 KINDS = (
-    "c listing, c step, diff, console, text output, c sketch, text sketch, text drawing, sh "
+    "c listing, c supplied, c step, diff step, diff, console, text output, text captured, c sketch, text sketch, "
+    "text drawing, sh "
     "(book/README.md has the grammar)"
 )
 TO_DO = (
@@ -89,7 +97,7 @@ def source_path(page: Page, file: str) -> Path:
 
 def listing(page: Page, block: Block) -> str:
     """The whole text that a listing names. Its block may leave lines out."""
-    words = block.words[2:]
+    words = [word for word in block.words[2:] if word != "with-next"]
     if not words:
         raise BookError("a listing names a file: c listing FILE NAME[,NAME..] [bare]")
     path, rest = source_path(page, words[0]), words[1:]
@@ -216,8 +224,8 @@ def normal(text: str, loose: bool) -> List[str]:
 
 def output_options(block: Block) -> Dict[str, str]:
     rest = block.words[3:]
-    if len(block.words) < 3 or any(not re.match(r"(in=(\d\d|root)|exit=\d+|needs=\w+|loose)$", w) for w in rest):
-        raise BookError('an output is written: text output "command" [in=NN|in=root] [exit=N] [needs=TOOL] [loose]')
+    if len(block.words) < 3 or any(not re.match(r"(in=(\d\d|root|here)|exit=\d+|needs=\w+|loose)$", w) for w in rest):
+        raise BookError('an output is written: text output "command" [in=NN|in=root|in=here] [exit=N] [needs=TOOL] [loose]')
     return dict(w.split("=", 1) for w in rest if "=" in w)
 
 
@@ -229,7 +237,7 @@ def output(page: Page, block: Block, programs: Dict[str, str]) -> str:
     with tempfile.TemporaryDirectory(prefix="book-") as temp:
         cwd = ROOT if where == "root" else Path(temp)
         if where != "root":
-            furnish(cwd, command, page, where, programs)
+            furnish(cwd, command, page, where, programs, block.line)
         try:
             done = subprocess.run(
                 ["sh", "-c", command], cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -243,9 +251,14 @@ def output(page: Page, block: Block, programs: Dict[str, str]) -> str:
     return text
 
 
-def furnish(cwd: Path, command: str, page: Page, where: str, programs: Dict[str, str]) -> None:
+def furnish(cwd: Path, command: str, page: Page, where: str, programs: Dict[str, str], line: int) -> None:
     """Puts what a command runs into its folder: programs of the text, then those of the chapter."""
-    for name in sorted(set(re.findall(r"\./(\w+)", command))):
+    names = sorted(set(re.findall(r"\./(\w+)", command)))
+    early = programs_here(page, line, names) if where == "here" else {}
+    for name in names:
+        if name in early:
+            (cwd / name).symlink_to(early[name])
+            continue
         if f"{name}.c" in programs:
             (cwd / f"{name}.c").write_text(programs[f"{name}.c"])
             line = ["cc", "-O2", "-g", "-Wall", "-Wextra", f"-I{ROOT / 'common'}", f"{name}.c", "-o", name, "-lm"]
@@ -253,7 +266,7 @@ def furnish(cwd: Path, command: str, page: Page, where: str, programs: Dict[str,
             if done.returncode:
                 raise BookError(f"{name}.c does not compile:\n{done.stdout}")
             continue
-        number = own(page, where)
+        number = own(page, where.replace("here", ""))
         if (ROOT / "chapters" / number / f"{name}.c").exists():
             (cwd / name).symlink_to(build.program(int(number), name)[-1])
 
@@ -334,16 +347,23 @@ def sessions(page: Page) -> List[Tuple[session.Session, List[Block]]]:
             continue
         options = [w for w in block.words[1:] if w != "fresh"]
         if len(options) > 1:
-            raise BookError(f"{block.where}: a session is written: console [NN] [fresh]")
+            raise BookError(f"{block.where}: a session is written: console [NN|here] [fresh]")
+        here = options == ["here"]
         try:
-            name = own(page, options[0] if options else "")
+            chapter_name = own(page, "" if here or not options else options[0])
+            before_it = sum(1 for b in page.blocks if b.kind in ("step", "supplied") and b.line < block.line)
+            name = f"here, {before_it}" if here else chapter_name  # after other steps it is another session
+            programs = programs_here(page, block.line, re.findall(r"\./(\w+)", block.code)) if here else None
             steps = session.parse(block.code, block.line + 1)
         except (BookError, session.SessionError) as problem:
             raise BookError(f"{block.where}: {problem}") from None
         if name not in current or "fresh" in block.words:
             current[name] = len(found)
-            found.append((session.Session(str(page.path), int(name), []), []))
-        found[current[name]][0].steps.extend(steps)
+            found.append((session.Session(str(page.path), int(chapter_name), [], programs=programs), []))
+        session_now = found[current[name]][0]
+        session_now.steps.extend(steps)
+        if programs and session_now.programs is not None:
+            session_now.programs.update(programs)
         found[current[name]][1].append(block)
     return found
 
@@ -412,8 +432,21 @@ def filled(block: Block, said: Dict[int, List[str]]) -> str:
 # ---- a page ----
 
 
-def steps_of(page: Page) -> List[Step]:
-    return [book_steps.parse(block) for block in page.blocks if block.kind == "step"]
+def steps_of(page: Page, line: Optional[int] = None) -> List[Step]:
+    """The steps of a page, or those above a line."""
+    blocks = [block for block in page.blocks if block.kind in ("step", "supplied")]
+    return [book_steps.parse(block) for block in blocks if line is None or block.line < line]
+
+
+def programs_here(page: Page, line: int, names: Iterable[str]) -> Dict[str, Path]:
+    """The programs of these names as they are after the steps above a line, built."""
+    files, final = book_steps.start(own(page), ROOT), book_steps.stage(own(page), ROOT)
+    try:
+        for step in steps_of(page, line):
+            book_steps.apply(step, files, final)
+        return book_programs.build(files, set(names), ROOT)
+    except (StepError, UnitError) as problem:
+        raise BookError(str(problem)) from None
 
 
 def walk_problems(page: Page) -> List[str]:
@@ -445,6 +478,8 @@ def place_problems(page: Page, steps: Sequence[Step]) -> List[str]:
     for step in steps:
         text = " ".join(line for number, line in page.prose if last < number < step.block.line)
         last = step.block.line
+        if step.verb == "edit" and book_edits.heading(step.block.code) is not None:
+            continue  # it says so itself
         words = [Path(step.file).name, *[n.rpartition(":")[2] for n in (step.after, *step.names) if n]]
         if not any(re.search(rf"\b{re.escape(word.replace('-', ' '))}\b", text) for word in words):
             found.append(f"{step.where}: the text above does not say where this goes: it names none of {', '.join(words)}")
@@ -456,7 +491,7 @@ def listed(page: Page) -> Set[Tuple[str, str]]:
     found: Set[Tuple[str, str]] = set()
     for block in page.blocks:
         words = block.words[2:]
-        if block.kind == "listing" and len(words) > 1 and words[1] != "lines":
+        if block.kind in ("listing", "supplied") and len(words) > 1 and words[1] != "lines":
             file = words[0].replace(f"chapters/{page.chapter}/", "")
             found |= {(file, n.rpartition(":")[2]) for w in words[1:] for n in w.split(",")}
     return found
@@ -468,7 +503,7 @@ def block_problems(page: Page, stale: Optional[Dict[int, str]] = None) -> List[s
     programs = {program_of(b): b.code for b in page.blocks if b.kind == "sketch" and program_of(b)}
     for block in page.blocks:
         try:
-            if block.kind == "listing":
+            if block.kind in ("listing", "supplied"):
                 check_listing(page, block)
             elif block.kind == "diff":
                 check_diff(page, block)
@@ -548,7 +583,13 @@ def step_updates(page: Page) -> Tuple[Dict[int, str], List[str]]:
         return new, found
     first, final = book_steps.start(page.chapter, ROOT), book_steps.stage(page.chapter, ROOT)
     for step in steps_of(page):
-        if step.provisional or step.verb == "move" or step.file not in final:
+        if step.provisional or step.verb in ("move", "supplied") or step.file not in final:
+            continue
+        if step.verb == "edit":
+            text, problem = refreshed(page, step, final)
+            if text:
+                new[step.block.line] = text
+            found += [problem] if problem else []
             continue
         target, code = final[step.file], step.block.code
         if step.verb == "remove":
@@ -588,6 +629,25 @@ def step_updates(page: Page) -> Tuple[Dict[int, str], List[str]]:
     return new, found
 
 
+def refreshed(page: Page, step: Step, final: book_steps.Files) -> Tuple[str, str]:
+    """What an empty edit becomes, to the sources; or why one that is there cannot be applied."""
+    files = book_steps.start(page.chapter, ROOT)
+    try:
+        for early in steps_of(page, step.block.line):
+            book_steps.apply(early, files, final)
+        if step.block.code.strip():
+            book_steps.apply(step, files, final)
+            return "", ""
+        now, target = files[step.file], final[step.file]
+        old = book_units.join([now[book_units.find(now, name, step.file)] for name in step.names])
+        new = book_units.join([target[book_units.find(target, name, step.file)] for name in step.names])
+    except (StepError, UnitError, KeyError) as problem:
+        return "", str(problem)
+    if old == new:
+        return "", f"{step.where}: {','.join(step.names)} is as in the sources already"
+    return book_edits.diff(old, new, f"{step.file}: {', '.join(step.names)}"), ""
+
+
 def removed(step: Step, was: Sequence[book_units.Unit]) -> str:
     """The lines that a `remove` should show, "" where it is right or nobody knows."""
     items = [was[book_units.find(was, n)] for n in step.names if book_units.knows(was, n)]
@@ -619,7 +679,7 @@ def update(page: Page) -> Tuple[List[str], List[str]]:
 
 
 def stats(pages: Sequence[Page]) -> str:
-    kinds = ["listing", "step", "diff", "console", "output", "sketch", "drawing", "sh"]
+    kinds = ["listing", "step", "diff", "console", "output", "sketch", "drawing", "sh", "supplied", "captured"]
     rows = [["file", "words", *kinds]]
     for page in pages:
         counts = [sum(1 for b in page.blocks if b.kind == kind) for kind in kinds]
@@ -657,6 +717,23 @@ def apply_steps(page: Page, last: Optional[int], target: Path) -> List[str]:
     return sorted(files)
 
 
+def remains(page: Page) -> str:
+    """The blocks that lead from the end of a page's steps to the stage."""
+    walked = book_steps.walk(steps_of(page), book_steps.start(own(page), ROOT), book_steps.stage(own(page), ROOT), False)
+    if not walked.complete:
+        raise Problem("\n".join(walked.problems))
+    return book_skeleton.between(walked.files, book_steps.stage(own(page), ROOT))
+
+
+def edits_to(page: Page, last: int, target: Path) -> str:
+    """The blocks that lead from the programs after so many steps to those in a folder."""
+    files, final = book_steps.start(own(page), ROOT), book_steps.stage(own(page), ROOT)
+    for step in steps_of(page)[:last]:
+        book_steps.apply(step, files, final)
+    paths = {str(p.relative_to(target)): p for p in sorted([*target.glob("*.c"), *target.glob("common/*.h")])}
+    return book_skeleton.between(files, {**files, **book_steps.read_files(paths)}, final)
+
+
 # ---- the command line ----
 
 
@@ -684,6 +761,7 @@ def main(argv: List[str]) -> int:
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
                 found = [p for each in pool.map(problems, pages) for p in each]
             found += [p for page in pages for p in exercise_problems(page)]
+            found += [p for page in pages for p in book_edition.problems(page, ROOT)]
             print("\n\n".join(found) or "The text and the code agree.")
             return 1 if found else 0
         if verb == "update":
@@ -711,6 +789,16 @@ def main(argv: List[str]) -> int:
         if verb == "steps" and len(names) == 1:
             print(list_steps(chosen(names)[0]))
             return 0
+        if verb == "remains" and len(names) == 1:
+            print(remains(chosen(names)[0]) or "Nothing: the steps add up to the stage.")
+            return 0
+        if verb == "edits" and len(names) == 3 and names[1].isdigit():
+            print(edits_to(chosen(names[:1])[0], int(names[1]), Path(names[2])) or "Nothing: they are the same.")
+            return 0
+        if verb == "measure" and not names:
+            text, found = book_edition.report(chosen([]), ROOT)
+            print(text)
+            return 1 if found else 0
         if verb == "apply" and len(names) in (2, 3) and (len(names) == 2 or names[1].isdigit()):
             written = apply_steps(chosen(names[:1])[0], int(names[1]) if len(names) == 3 else None, Path(names[-1]))
             print(f"{names[-1]}: {' '.join(written)}")

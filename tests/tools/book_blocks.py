@@ -36,10 +36,10 @@ class Block:
 
     @property
     def kind(self) -> str:
-        """listing, step, diff, output, sketch, drawing, console, sh, hex; "" where it is none of these."""
-        if self.lang in ("console", "diff", "sh", "hex"):
+        """listing, supplied, step, diff, output, captured, sketch, drawing, console, sh, hex; "" for none of these."""
+        if self.lang in ("console", "sh", "hex") or self.lang == "diff" and self.words[1:2] != ["step"]:
             return self.lang
-        known = ("listing", "step", "output", "sketch", "drawing")
+        known = ("listing", "supplied", "step", "output", "captured", "sketch", "drawing")
         return self.words[1] if len(self.words) > 1 and self.words[1] in known else ""
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Set, Tuple
 
+import book_edits
 import book_steps
 import book_units
 from book_blocks import Block
@@ -112,9 +113,20 @@ def step_of(op: Op, files: Files, final: Files) -> Step:
         code = "".join(now[book_units.find(now, name, op.file)].signature + "\n" for name in op.names)
     if op.provisional:
         words.append("provisional")
+    elif op.verb == "replace":
+        now = files[op.file]
+        first, last = (book_units.find(now, name, op.file) for name in (op.names[0], op.names[-1]))
+        edit = book_edits.diff(book_units.join(now[first : last + 1]), code, f"{op.file}: {', '.join(op.names)}")
+        if worth_it(edit, code):
+            code, words[0], words[3] = edit, "diff", "edit"
     info = " ".join(words)
     block = Block(Path("skeleton.md"), 0, 0, info, code, code.count("\n"), words)
     return book_steps.parse(block)
+
+
+def worth_it(edit: str, code: str) -> bool:
+    """Is the edit shorter than the whole item, and does anything of it stay?"""
+    return book_edits.shares(edit)[0] > 0 and edit.count("\n") - 1 < 1.5 * code.count("\n")
 
 
 def attempt(ops: Sequence[Op], files: Files, final: Files) -> Tuple[Optional[Files], str, Files]:
@@ -272,6 +284,25 @@ def sentence(step: Step, op: Op) -> str:
     if op.verb == "remove":
         return f"In `{file}`, {shown} can go:"
     return f"In `{file}`, {shown} {'become' if len(names) > 1 or op.names == ['includes'] else 'becomes'}:"
+
+
+def between(files: Files, target: Files, final: Optional[Files] = None) -> str:
+    """The blocks that lead from some files to others, file by file, whether each step compiles or not.
+
+    What is not as in `final` is marked provisional."""
+    final = final or target
+    out: List[str] = []
+    now = {name: list(found) for name, found in files.items()}
+    for file in target:
+        ops = operations(file, now[file], target[file]) if file in now else new_file(file, target[file])
+        for op in ops:
+            step = step_of(op, now, target)
+            book_steps.apply(step, now, target)
+            info = step.block.info
+            if step.verb in ("new", "add", "replace") and any(u not in final.get(file, []) for u in op.units):
+                info += " provisional"
+            out += [sentence(step, op), "", f"```{info}", step.block.code.rstrip("\n"), "```", ""]
+    return "\n".join(out)
 
 
 def said(name: str) -> str:

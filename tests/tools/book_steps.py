@@ -14,14 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+import book_edits
 import book_units
 import headers
 from book_blocks import Block
+from book_edits import ELISION, TRIVIAL, EditError
 from book_units import Unit, UnitError
 from layout import ROOT, before, sources
 
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-fsyntax-only"]
-ELISION = re.compile(r"^\s*(//|#) \.\.\.$")
 Files = Dict[str, List[Unit]]  # "server.c", "common/buf.h" -> units
 
 
@@ -31,7 +32,7 @@ class Step:
 
     block: Block
     file: str
-    verb: str  # new, add, replace, remove, move
+    verb: str  # edit, new, add, replace, remove, move; supplied, which is no edit
     names: List[str] = field(default_factory=list)
     after: str = ""
     provisional: bool = False
@@ -47,6 +48,7 @@ class StepError(ValueError):
 
 
 USAGE = {
+    "edit": "diff step FILE edit NAME[,NAME..]",
     "new": "c step FILE new",
     "add": "c step FILE add [NAME,..] after=NAME",
     "replace": "c step FILE replace NAME[,NAME..]",
@@ -57,6 +59,10 @@ USAGE = {
 
 def parse(block: Block) -> Step:
     words = block.words[2:]
+    if block.kind == "supplied":
+        if not words:
+            raise StepError(f"{block.where}: write it as c supplied FILE, and what of it is shown as for a listing")
+        return Step(block, words[0], "supplied", with_next="with-next" in words)
     if len(words) < 2 or words[1] not in USAGE:
         raise StepError(f"{block.where}: a step is one of: " + "; ".join(USAGE.values()))
     step = Step(block, words[0], words[1])
@@ -72,8 +78,15 @@ def parse(block: Block) -> Step:
     needs_after = step.verb in ("add", "move")
     if needs_after != bool(step.after) or (step.verb in ("remove", "move") and not step.names):
         raise StepError(f"{block.where}: write it as {USAGE[step.verb]}")
-    if (block.lang == "text") != (step.verb in ("remove", "move")):
+    if block.lang != USAGE[step.verb].split()[0] or (step.verb == "edit" and not step.names):
         raise StepError(f"{block.where}: write it as {USAGE[step.verb]}")
+    if step.verb == "edit":
+        if step.provisional:
+            raise StepError(f"{block.where}: an edit needs no `provisional`: what it leaves open is looked at in the end")
+        said = book_edits.heading(block.code)
+        names = [name.rpartition(":")[2].replace("-", " ") for name in (Path(step.file).name, *step.names)]
+        if said is not None and not any(re.search(rf"\b{re.escape(name)}\b", said) for name in names):
+            raise StepError(f"{block.where}: `@@ {said} @@` names none of {', '.join(names)}")
     return step
 
 
@@ -186,6 +199,11 @@ def apply(step: Step, files: Files, final: Files) -> List[Unit]:
     if file not in final:
         raise StepError(f"{step.where}: the chapter has no {file}; it has {', '.join(sorted(final))}")
     try:
+        if step.verb == "supplied":
+            if file in files:
+                raise StepError(f"{step.where}: {file} is there already, so it cannot be supplied")
+            files[file] = list(final[file])
+            return []
         if step.verb == "new":
             if file in files:
                 raise StepError(f"{step.where}: {file} is there already")
@@ -206,6 +224,11 @@ def apply(step: Step, files: Files, final: Files) -> List[Unit]:
             at = spot(step, rest)
             files[file] = rest[:at] + moved + rest[at:]
             return []
+        if step.verb == "edit":
+            first, last = neighbours(step, now, [book_units.find(now, name, file) for name in step.names])
+            found = book_units.units(edited(step, book_units.join(now[first:last])), step.where)
+            files[file] = now[:first] + found + now[last:]
+            return found
         found = code_units(step, files, final)
         check_names(step, found)
         if step.verb == "add":
@@ -220,20 +243,36 @@ def apply(step: Step, files: Files, final: Files) -> List[Unit]:
             gone = [book_units.find(now, name, file) for name in names]
         else:
             gone = [i for i in (book_units.index_of(now, u) for u in found) if i is not None]
-        if not gone or gone != list(range(gone[0], gone[0] + len(gone))):
-            raise StepError(
-                f"{step.where}: replaces items that do not follow one another in {file}; "
-                "write two steps, the first with `with-next`"
-            )
-        rest = now[: gone[0]] + now[gone[-1] + 1 :]
+        first, last = neighbours(step, now, gone)
         for unit in found:
-            if book_units.index_of(rest, unit) is not None:
+            if book_units.index_of(now[:first] + now[last:], unit) is not None:
                 raise StepError(f"{step.where}: {unit.label} would be in {file} twice")
-        files[file] = now[: gone[0]] + found + now[gone[-1] + 1 :]
+        files[file] = now[:first] + found + now[last:]
         return found
     except UnitError as problem:
         text = str(problem)
         raise StepError(text if text.startswith(step.where) else f"{step.where}: {text}") from None
+
+
+def neighbours(step: Step, now: Sequence[Unit], spots: Sequence[int]) -> Tuple[int, int]:
+    """The range of items that a step changes."""
+    if not spots or list(spots) != list(range(spots[0], spots[0] + len(spots))):
+        raise StepError(
+            f"{step.where}: replaces items that do not follow one another in {step.file}; "
+            "write two steps, the first with `with-next`"
+        )
+    return spots[0], spots[-1] + 1
+
+
+def edited(step: Step, text: str) -> str:
+    """The items of an edit, with its lines taken out and put in."""
+    if not step.block.code.strip():
+        raise StepError(f"{step.where}: the edit is empty; `book.py update` writes the one that leads to the sources")
+    try:
+        return book_edits.patched(step.block.code, text)
+    except EditError as problem:
+        place = f"{step.block.path.name}:{step.block.line + problem.line}"
+        raise StepError(f"{place}: {step.file}, {','.join(step.names)}: {problem}") from None
 
 
 def spot(step: Step, now: Sequence[Unit]) -> int:
@@ -258,7 +297,7 @@ def text_problems(step: Step, found: Sequence[Unit], final: Files) -> List[str]:
         at = book_units.index_of(target, unit)
         same = at is not None and target[at].text == unit.text
         as_final += same
-        if step.provisional or same:
+        if step.provisional or same or step.verb == "edit":
             continue
         if at is None:
             problems.append(f"{step.where}: {unit.label} is not in the finished {step.file}: is it `provisional`?")
@@ -367,21 +406,30 @@ class Walk:
     shown: Set[Tuple[str, str]] = field(default_factory=set)  # (file, name) of what steps show, provisional ones left out
     left: List[str] = field(default_factory=list)  # where the end differs from the stage
     complete: bool = False  # every step could be applied
+    files: Files = field(default_factory=dict)  # after the last step that could be applied
+    stay: int = 0  # lines that steps which change something show although they stay
+    change: int = 0
 
 
-def walk(steps: Sequence[Step], first: Files, final: Files) -> Walk:
+def walk(steps: Sequence[Step], first: Files, final: Files, compiled_too: bool = True) -> Walk:
     """Applies the steps, compiles after each group, compares the end with the stage."""
     files = {name: list(found) for name, found in first.items()}
-    result = Walk([])
+    result = Walk([], files=files)
     jobs: List[Tuple[str, List[Compilation]]] = []
     touched: Set[str] = set()
+    last: Dict[Tuple[str, str], str] = {}  # (file, label) -> the step that wrote it
     for number, step in enumerate(steps):
+        was = list(files.get(step.file, []))
         try:
             found = apply(step, files, final)
         except (StepError, UnitError) as problem:
             result.problems += [str(problem), f"{step.where}: the steps behind it were not looked at"]
             break
         result.problems += text_problems(step, found, final)
+        if step.verb in ("edit", "replace"):
+            stay, change = shown_lines(step, was, files[step.file])
+            result.stay, result.change = result.stay + stay, result.change + change
+        last.update({(step.file, unit.label): step.where for unit in found})
         if not step.provisional:
             for unit in found:
                 result.shown |= {(step.file, name) for name in (unit.members or (unit.name,))}
@@ -393,7 +441,9 @@ def walk(steps: Sequence[Step], first: Files, final: Files) -> Walk:
             touched = set()
     else:
         result.complete = True
-        result.left = end_problems(files, final)
+        result.left = end_problems(files, final, last)
+    if not compiled_too:
+        return result
     compiled = compile_all([job for _, group in jobs for job in group])
     for where, group in jobs:
         for job in group:
@@ -402,8 +452,19 @@ def walk(steps: Sequence[Step], first: Files, final: Files) -> Walk:
     return result
 
 
-def end_problems(files: Files, final: Files) -> List[str]:
-    """Where the files after the last step differ from the stage."""
+def shown_lines(step: Step, was: Sequence[Unit], now: Sequence[Unit]) -> Tuple[int, int]:
+    """How many lines a changing step shows that stay as they were, and how many others."""
+    if step.verb == "edit":
+        return book_edits.shares(step.block.code)
+    code = [line for line in step.block.code.splitlines() if not TRIVIAL.match(line) and not ELISION.match(line)]
+    old = book_units.join([unit for unit in was if unit not in now]).splitlines()
+    same = difflib.SequenceMatcher(None, [line for line in old if not TRIVIAL.match(line)], code, False)
+    stay = sum(block.size for block in same.get_matching_blocks())
+    return stay, len(code) - stay
+
+
+def end_problems(files: Files, final: Files, last: Optional[Dict[Tuple[str, str], str]] = None) -> List[str]:
+    """Where the files after the last step differ from the stage; `last` says which step wrote what last."""
     problems = []
     for name in sorted(set(files) | set(final)):
         if name not in files:
@@ -411,25 +472,30 @@ def end_problems(files: Files, final: Files) -> List[str]:
         elif name not in final:
             problems.append(f"{name} is still there, the chapter has none")
         else:
-            problems += file_problems(name, files[name], final[name])
+            problems += file_problems(name, files[name], final[name], last or {})
     return problems
 
 
-def file_problems(name: str, now: Sequence[Unit], final: Sequence[Unit]) -> List[str]:
+def file_problems(
+    name: str, now: Sequence[Unit], final: Sequence[Unit], last: Dict[Tuple[str, str], str]
+) -> List[str]:
     if book_units.join(now) == book_units.join(final):
         return []
-    lacks, differs, has = [], [], []
+    lacks, differs, has, details = [], [], [], []
     for unit in final:
         at = book_units.index_of(now, unit)
         if at is None:
             lacks.append(book_units.label(unit, final))
         elif now[at].text != unit.text:
             differs.append(book_units.label(unit, final))
+            wrote = last.get((name, unit.label))
+            if wrote:
+                details.append(f"{wrote} wrote {differs[-1]} last; the sources have (+):\n{show_diff(now[at].text, unit.text)}")
     for unit in now:
         if book_units.index_of(final, unit) is None:
             has.append(book_units.label(unit, now))
     said = (("lacks", lacks), ("has another", differs), ("still has", has))
-    problems = [f"{name} {verb} {', '.join(names)}" for verb, names in said if names]
+    problems = [f"{name} {verb} {', '.join(names)}" for verb, names in said if names] + details
     if not problems:
         order = [book_units.label(u, final) for u in final]
         mine = [book_units.label(u, now) for u in now]

@@ -26,6 +26,13 @@ def hours(minutes: float) -> str:
     return f"{max(1, round(minutes / 30)) / 2:.1f}" if minutes else "-"
 
 
+def typed(block: book_blocks.Block) -> int:
+    """The lines of a step that are typed."""
+    if block.lang == "diff":
+        return sum(1 for line in block.code.splitlines() if line.startswith("+"))
+    return block.count if block.lang == "c" else 0
+
+
 def main() -> int:
     minutes: Dict[str, List[int]] = defaultdict(list)
     for exercise in exercises.all_exercises():
@@ -34,7 +41,7 @@ def main() -> int:
     sums = [0.0] * 4
     for page in (page for page in book_blocks.pages(book.folder()) if page.chapter):
         steps = [block for block in page.blocks if block.kind == "step"]
-        lines = sum(block.count for block in steps if block.lang == "c")
+        lines = sum(typed(block) for block in steps)
         words, own = book_blocks.words(page), minutes[page.chapter]
         needs = [words / WORDS + END * bool(steps), len(steps) + lines / LINES, float(sum(own))]
         needs.append(sum(needs))
