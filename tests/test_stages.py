@@ -57,7 +57,7 @@ def test_functions_are_short(path: str) -> None:
     none(stages.long_functions(csource.read(ROOT / path, path)))
 
 
-def test_the_last_server_stays_small() -> None:
+def test_no_stage_adds_too_much() -> None:
     none(stages.size_problems(ROOT))
 
 

@@ -371,17 +371,19 @@ def test_long_functions() -> None:
     assert of(200, "    int t[] = {") == []
 
 
-def test_the_last_server_has_a_limit(root: Path) -> None:
+def test_what_a_stage_adds_has_a_limit(root: Path) -> None:
     lines = stages.whole_size(root, "05")
     assert list(lines) == ["chapters/05/server.c", "common/base.h"]
     assert stages.size_problems(root) == []
-    long = "static inline void base_check(void) {\n" + "    f();\n" * stages.MAX_SERVER + "}\n"
+    long = "static inline void base_check(void) {\n" + "    f();\n" * stages.MAX_GROWTH + "}\n"
     write(root, "common/base.h", header("base.h", "03", "one_of_base") + "\n// For tests.\n" + long)
     assert stages.whole_size(root, "05") == lines
-    edit(root, "common/base.h", "one_of_base(void) {\n}", "(void) {\n" + "    {\n    }\n" * stages.MAX_SERVER + "}")
+    edit(root, "common/base.h", "one_of_base(void) {\n}", "(void) {\n" + "    {\n    }\n" * stages.MAX_GROWTH + "}")
     assert stages.size_problems(root) == [], "braces alone are not substance"
-    edit(root, "common/base.h", "    {\n    }\n" * stages.MAX_SERVER, "    f();\n" * stages.MAX_SERVER)
-    assert f"the limit is {stages.MAX_SERVER}" in stages.size_problems(root)[0]
+    edit(root, "common/base.h", "    {\n    }\n" * stages.MAX_GROWTH, "    f();\n" * stages.MAX_GROWTH)
+    assert stages.size_problems(root) == [], "the first chapter adds to nothing, the others have it too"
+    edit(root, "chapters/05/server.c", "int main(", "void long(void) {\n" + "    f();\n" * stages.MAX_GROWTH + "}\n\nint main(")
+    assert f"the limit is {stages.MAX_GROWTH}" in stages.size_problems(root)[0]
 
 
 def test_the_road_says_how_long_each_server_is(root: Path) -> None:
@@ -662,7 +664,7 @@ ROWS = "| header | built in | holds | used by |\n| --- | --- | --- | --- |\n"
 
 
 def test_headers_that_keep_the_rules(root: Path) -> None:
-    write(root, "common/README.md", ROWS + "| [base.h](base.h) | 03 | things | 03 to 05 |\n")
+    write(root, "common/README.md", ROWS + "| [base.h](base.h) | 03 | things | 03 on |\n")
     assert headers.problems(root) == []
     assert headers.table(root) == (root / "common/README.md").read_text().rstrip()
 
@@ -671,10 +673,10 @@ def test_headers_that_keep_the_rules(root: Path) -> None:
     "row, why",
     [
         ("", "no row for base.h"),
-        ("| base.h | 04 | things | 03 to 05 |", "the table says `04`, the sources say `03`"),
-        ("| base.h | 03 | things | 03, 04 |", "the table says `03, 04`, the sources say `03 to 05`"),
-        ("| base.h | 03 | | 03 to 05 |", "`holds` is empty"),
-        ("| base.h | 03 | x | 03 to 05 |\n| old.h | 03 | x | 03 |", "there is no old.h"),
+        ("| base.h | 04 | things | 03 on |", "the table says `04`, the sources say `03`"),
+        ("| base.h | 03 | things | 03, 04 |", "the table says `03, 04`, the sources say `03 on`"),
+        ("| base.h | 03 | | 03 on |", "`holds` is empty"),
+        ("| base.h | 03 | x | 03 on |\n| old.h | 03 | x | 03 |", "there is no old.h"),
     ],
 )
 def test_the_table_of_headers(root: Path, row: str, why: str) -> None:
@@ -694,6 +696,11 @@ def test_includes(root: Path) -> None:
         "common/io.h: built in chapter 04, but no program of that chapter uses it (used by 03)",
         "common/net.h: built in chapter 03, but no program of that chapter uses it (used by nobody)",
     ]
+
+
+def test_uses_have_an_open_end(root: Path) -> None:
+    cases = {"03 on": "03 04 05", "03, 05 on": "03 05", "04 on": "04 05", "05 on": "05", "03, 04": "03 04", "": ""}
+    assert {headers.uses(names.split(), root): names for names in cases.values()} == cases
 
 
 def test_uses_go_through_headers(root: Path) -> None:

@@ -1,4 +1,4 @@
-"""A plain Python model of the server of chapters 07 to 14, a generator of random commands, and
+"""A plain Python model of the server from chapter 07 on, a generator of random commands, and
 the test that plays them against both.
 
 The model answers as the protocol says: errors by their code only, `keys` in any order. Its clock

@@ -1,4 +1,4 @@
-"""A server of chapters 04 to 14 in Python, around the model: an example of "any language", and
+"""A server of every chapter from 04 on in Python, around the model: an example of "any language", and
 what the harness tests itself with.
 
     python3 tests/harness/model_server.py 09

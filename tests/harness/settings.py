@@ -22,6 +22,7 @@ __tracebackhide__ = lambda excinfo: excinfo.errisinstance(AssertionError)  # noq
 
 ROOT = Path(__file__).resolve().parents[2]
 START_DIR = Path.cwd()
+CHAPTERS = sorted(int(path.parent.name) for path in ROOT.glob("chapters/[0-9][0-9]/server.c"))
 
 _seed: Optional[int] = None
 seed_used = False  # has this test asked for the seed? (conftest resets it before each test)

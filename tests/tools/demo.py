@@ -96,4 +96,4 @@ if __name__ == "__main__":
         sys.exit(130)
     except BrokenPipeError:  # the reader has left, as head does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        sys.exit(0)

@@ -55,7 +55,7 @@ def headers_of(chapters: Sequence[str]) -> Set[str]:
 def chapters_of_vectors(path: str) -> Set[str]:
     """The chapters for which one of these vectors holds."""
     spans = [vector["chapters"] for vector in json.loads((ROOT / path).read_text(encoding="utf-8"))]
-    return {f"{number:02}" for first, last in spans for number in range(first, last + 1)}
+    return {name for name in layout.chapters() for first, *last in spans if first <= int(name) <= (*last, 99)[0]}
 
 
 def pack(chapters: Sequence[str]) -> packing.Files:

@@ -92,6 +92,16 @@ def readme_rows(root: Path = ROOT) -> Dict[str, List[str]]:
     return rows
 
 
+def uses(names: List[str], root: Path = ROOT) -> str:
+    """["04", "06", "07"] as "04, 06 on" where 07 is the last chapter: a new one changes nothing here."""
+    first = len(names) - 1
+    while first > 0 and int(names[first - 1]) + 1 == int(names[first]):
+        first -= 1
+    if not names or names[-1] != chapters(root)[-1]:
+        return span(names)
+    return ", ".join(filter(None, [span(names[:first]), f"{names[first]} on"]))
+
+
 def table(root: Path = ROOT) -> str:
     """The table as it should be; "holds" is kept where there is a row already."""
     rows, used = readme_rows(root), users(root)
@@ -100,7 +110,7 @@ def table(root: Path = ROOT) -> str:
     for name in order:
         holds = rows[name][2] if len(rows.get(name, [])) == len(TITLE) else ""
         built = ", ".join(built_in(headers(root)[name]))
-        lines.append(f"| [{name}]({name}) | {built} | {holds} | {span(used[name])} |")
+        lines.append(f"| [{name}]({name}) | {built} | {holds} | {uses(used[name], root)} |")
     return "\n".join(lines)
 
 
@@ -112,7 +122,7 @@ def table_problems(root: Path = ROOT) -> List[str]:
         if row is None or len(row) != len(TITLE):
             found.append(f"{readme}: no row for {name}; {hint}")
             continue
-        for column, truth in ((1, ", ".join(built_in(path))), (3, span(used[name]))):
+        for column, truth in ((1, ", ".join(built_in(path))), (3, uses(used[name], root))):
             if row[column] != truth:
                 found.append(
                     f"{readme}: {name}, {TITLE[column]}: the table says `{row[column]}`, "
