@@ -106,33 +106,33 @@ static inline struct avl_node *avl_fix_right(struct avl_node *node) {
 static inline void avl_fix(struct avl_node **root, struct avl_node *node) {
     while (node) {
         struct avl_node *parent = node->parent;
-        struct avl_node **from = root;
+        struct avl_node **link = root;
         if (parent) {
-            from = parent->left == node ? &parent->left : &parent->right;
+            link = parent->left == node ? &parent->left : &parent->right;
         }
         uint32_t old_depth = node->depth, old_cnt = node->cnt;
         avl_update(node);
         uint32_t left = avl_depth(node->left), right = avl_depth(node->right);
         if (left == right + 2) {
-            *from = avl_fix_left(node);
+            *link = avl_fix_left(node);
         } else if (left + 2 == right) {
-            *from = avl_fix_right(node);
+            *link = avl_fix_right(node);
         }
-        if ((*from)->depth == old_depth && (*from)->cnt == old_cnt) {
+        if ((*link)->depth == old_depth && (*link)->cnt == old_cnt) {
             return;
         }
         node = parent;
     }
 }
 
-// Adds `node` below `parent`, at the child pointer `from` where the user's walk ended; in an empty
+// Adds `node` below `parent`, at the child pointer `link` where the user's walk ended; in an empty
 // tree these are NULL and root. The tree borrows the node until avl_del(). Cost: O(log n), and O(1)
 // on average where the walk has already counted the node: parent->cnt++ at every step down.
-static inline void avl_link(struct avl_node **root, struct avl_node *parent, struct avl_node **from,
+static inline void avl_link(struct avl_node **root, struct avl_node *parent, struct avl_node **link,
                             struct avl_node *node) {
     avl_init(node);
     node->parent = parent;
-    *from = node;
+    *link = node;
     avl_fix(root, parent);
 }
 

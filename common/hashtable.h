@@ -14,7 +14,7 @@
 // buckets, so that no single call pays for the whole table.
 //
 // Invariants: a node is in the bucket of its hcode, in exactly one of the two tables; the older
-// table is empty below resizing_pos, and the call that finds it empty throughout frees it.
+// table is empty below resizing_pos, and the call that moves its last node frees it.
 //
 // The table neither allocates nor frees nodes. The user sets hcode and key_len before a node is
 // inserted and leaves them alone while it is in the table, and never inserts an equal key twice.
@@ -92,31 +92,28 @@ static inline struct hnode **h_lookup(struct htab *htab, const struct hnode *key
     if (!htab->tab) {
         return NULL;
     }
-    struct hnode **from = &htab->tab[key->hcode & htab->mask];
-    for (struct hnode *cur; (cur = *from) != NULL; from = &cur->next) {
+    struct hnode **link = &htab->tab[key->hcode & htab->mask];
+    for (struct hnode *cur; (cur = *link) != NULL; link = &cur->next) {
         if (cur->hcode == key->hcode && cur->key_len == key->key_len && eq(cur, key)) {
-            return from;
+            return link;
         }
     }
     return NULL;
 }
 
-// Takes the node that `from` owns out of its chain and returns it. Cost: O(1).
-static inline struct hnode *h_detach(struct htab *htab, struct hnode **from) {
-    struct hnode *node = *from;
-    *from = node->next;
+// Takes the node that `link` owns out of its chain and returns it. Cost: O(1).
+static inline struct hnode *h_detach(struct htab *htab, struct hnode **link) {
+    struct hnode *node = *link;
+    *link = node->next;
     htab->size--;
     return node;
 }
 
-// Calls f(node, arg) for every node until f returns false. f may free the node. Counts the buckets
-// and nodes that it passes in *passed. Returns whether it came to the end.
-static inline bool h_scan(const struct htab *htab, bool (*f)(struct hnode *, void *), void *arg,
-                          size_t *passed) {
+// Calls f(node, arg) for every node until f returns false. f may free the node. Returns whether it
+// came to the end. Cost: O(buckets + nodes).
+static inline bool h_scan(const struct htab *htab, bool (*f)(struct hnode *, void *), void *arg) {
     for (size_t i = 0; htab->tab && i <= htab->mask; i++) {
-        ++*passed;
         for (struct hnode *node = htab->tab[i], *next; node; node = next) {
-            ++*passed;
             next = node->next;
             if (!f(node, arg)) {
                 return false;
@@ -139,9 +136,9 @@ static inline void hm_start_resizing(struct hmap *hmap) {
 static inline void hm_help_resizing(struct hmap *hmap) {
     struct htab *older = &hmap->older;
     for (int work = 0; work < k_resizing_work && older->size > 0; work++) {
-        struct hnode **from = &older->tab[hmap->resizing_pos];
-        if (*from) {
-            h_insert(&hmap->newer, h_detach(older, from));
+        struct hnode **link = &older->tab[hmap->resizing_pos];
+        if (*link) {
+            h_insert(&hmap->newer, h_detach(older, link));
         } else {
             hmap->resizing_pos++;
         }
@@ -156,8 +153,8 @@ static inline void hm_help_resizing(struct hmap *hmap) {
 // It is valid until the next call with this table. Cost: O(1) on average; helps resizing.
 static inline struct hnode **hm_lookup(struct hmap *hmap, const struct hnode *key, hnode_eq *eq) {
     hm_help_resizing(hmap);
-    struct hnode **from = h_lookup(&hmap->newer, key, eq);
-    return from ? from : h_lookup(&hmap->older, key, eq);
+    struct hnode **link = h_lookup(&hmap->newer, key, eq);
+    return link ? link : h_lookup(&hmap->older, key, eq);
 }
 
 // Puts `node` in; its key is not in the table yet. The table borrows the node until it is popped.
@@ -177,12 +174,12 @@ static inline void hm_insert(struct hmap *hmap, struct hnode *node) {
 // Cost: O(1) on average; helps resizing.
 static inline struct hnode *hm_pop(struct hmap *hmap, const struct hnode *key, hnode_eq *eq) {
     hm_help_resizing(hmap);
-    struct hnode **from = h_lookup(&hmap->newer, key, eq);
-    if (from) {
-        return h_detach(&hmap->newer, from);
+    struct hnode **link = h_lookup(&hmap->newer, key, eq);
+    if (link) {
+        return h_detach(&hmap->newer, link);
     }
-    from = h_lookup(&hmap->older, key, eq);
-    return from ? h_detach(&hmap->older, from) : NULL;
+    link = h_lookup(&hmap->older, key, eq);
+    return link ? h_detach(&hmap->older, link) : NULL;
 }
 
 // Returns the number of nodes.
@@ -191,15 +188,18 @@ static inline size_t hm_size(const struct hmap *hmap) {
 }
 
 // Calls f(node, arg) for every node, in no particular order, until f returns false. f may free the
-// node, and must not use the table otherwise. Returns how many buckets and nodes it has passed: that
-// is the cost.
-static inline size_t hm_scan(const struct hmap *hmap, bool (*f)(struct hnode *, void *),
-                             void *arg) {
-    size_t passed = 0;
-    if (h_scan(&hmap->newer, f, arg, &passed)) {
-        h_scan(&hmap->older, f, arg, &passed);
+// node, and must not use the table otherwise. Cost: hm_scan_cost().
+static inline void hm_scan(const struct hmap *hmap, bool (*f)(struct hnode *, void *), void *arg) {
+    if (h_scan(&hmap->newer, f, arg)) {
+        h_scan(&hmap->older, f, arg);
     }
-    return passed;
+}
+
+// Returns how many buckets and nodes there are: hm_scan() looks at each of them. Cost: O(1).
+static inline size_t hm_scan_cost(const struct hmap *hmap) {
+    size_t newer = hmap->newer.tab ? hmap->newer.mask + 1 : 0;
+    size_t older = hmap->older.tab ? hmap->older.mask + 1 : 0;
+    return newer + older + hm_size(hmap);
 }
 
 // Frees the buckets and makes the table empty. The nodes are left to the caller.

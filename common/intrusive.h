@@ -12,5 +12,11 @@
 
 #include <stddef.h>
 
-// The struct of type `type` whose `member` lies at `ptr`.
-#define container_of(ptr, type, member) ((type *)(((char *)(ptr)) - offsetof(type, member)))
+// The struct of type `type` whose `member` lies at `ptr`. A pointer to const leads to a const struct;
+// a pointer to anything but such a member does not compile.
+#define container_of(ptr, type, member) \
+    _Generic((ptr), \
+        __typeof__(((type *)0)->member) *: \
+            (type *)((char *)(ptr) - offsetof(type, member)), \
+        const __typeof__(((type *)0)->member) *: \
+            (const type *)((const char *)(ptr) - offsetof(type, member)))

@@ -92,8 +92,8 @@ static inline struct zname zset_key(const struct zset *zset, const uint8_t *name
 // Returns the pair with the name, NULL where there is none; borrowed from the set.
 // Cost: O(1) on average.
 static inline struct znode *zset_lookup_key(struct zset *zset, const struct zname *key) {
-    struct hnode **from = hm_lookup(&zset->names, &key->node, zname_eq);
-    return from ? container_of(*from, struct znode, node) : NULL;
+    struct hnode **link = hm_lookup(&zset->names, &key->node, zname_eq);
+    return link ? container_of(*link, struct znode, node) : NULL;
 }
 
 // Returns the pair with the name, as zset_lookup_key() does.
@@ -104,14 +104,14 @@ static inline struct znode *zset_lookup(struct zset *zset, const uint8_t *name, 
 
 // Puts `znode` into the tree, counting it on the way down. Cost: O(log n).
 static inline void tree_add(struct zset *zset, struct znode *znode) {
-    struct avl_node *parent = NULL, **from = &zset->root;
-    while (*from) {
-        parent = *from;
+    struct avl_node *parent = NULL, **link = &zset->root;
+    while (*link) {
+        parent = *link;
         parent->cnt++;
         bool less = zless(parent, znode->score, znode->name, znode->node.key_len);
-        from = less ? &parent->right : &parent->left;
+        link = less ? &parent->right : &parent->left;
     }
-    avl_link(&zset->root, parent, from, &znode->tree);
+    avl_link(&zset->root, parent, link, &znode->tree);
 }
 
 // Returns a pair that is in no set yet, with a copy of the name; owned by the caller: free().

@@ -50,7 +50,7 @@ def test_lab_program() -> None:
 @pytest.mark.parametrize(
     "right, wrong",
     [
-        ("return from ? from : h_lookup(&hmap->older, key, eq);", "return from;"),
+        ("return link ? link : h_lookup(&hmap->older, key, eq);", "return link;"),
         ("hmap->resizing_pos++;", "hmap->resizing_pos++, work--;"),
     ],
     ids=["lookup in one table only", "empty buckets cost nothing"],
@@ -70,3 +70,42 @@ def test_lab_program_says_what_is_wrong(tmp_path: Path, right: str, wrong: str) 
     assert done.returncode == 1
     end = r"^test_hashtable\.c:\d+: this does not hold: .+\n  hash codes: .+\n\Z"
     assert re.search(end, done.stdout, re.M), done.stdout
+
+
+# ---- container_of ----
+
+
+@pytest.mark.inside
+@pytest.mark.parametrize(
+    "line, compiles",
+    [
+        ("struct entry *a = container_of(node, struct entry, node);", True),
+        ("const struct entry *a = container_of((const struct hnode *)node, struct entry, node);", True),
+        ("struct entry *a = container_of((const struct hnode *)node, struct entry, node);", False),
+        ("struct entry *a = container_of(&number, struct entry, node);", False),
+        ("struct entry *a = container_of((void *)node, struct entry, node);", False),
+    ],
+    ids=["node", "const node", "const is not cast away", "another member", "any pointer"],
+)
+def test_container_of_looks_at_types(tmp_path: Path, line: str, compiles: bool) -> None:
+    """What is no node of an entry does not lead to one, and what was const stays const."""
+    source = tmp_path / "types.c"
+    source.write_text(
+        f"""#include "hashtable.h"
+#include "intrusive.h"
+struct entry {{
+    int before;
+    struct hnode node;
+}};
+int look(struct hnode *node, int number);
+int look(struct hnode *node, int number) {{
+    {line}
+    return a->before + number + (node != NULL);
+}}
+"""
+    )
+    cc = os.environ.get("CC", "cc").split()
+    common = os.environ.get("HEADERS", str(ROOT / "common"))
+    command = [*cc, "-std=gnu11", "-Wall", "-Wextra", "-Werror", f"-I{common}", f"-I{ROOT / 'common'}", "-c", str(source)]
+    done = subprocess.run([*command, "-o", str(tmp_path / "types.o")], stderr=subprocess.PIPE, text=True)
+    assert (done.returncode == 0) == compiles, done.stderr or f"it compiles: {line}"

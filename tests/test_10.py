@@ -78,7 +78,7 @@ def test_lab_program() -> None:
     "right, wrong",
     [
         ("if (avl_depth(node->left->left) < avl_depth(node->left->right)) {", "if (0) {"),
-        ("(*from)->depth == old_depth && (*from)->cnt == old_cnt", "(*from)->depth == old_depth"),
+        ("(*link)->depth == old_depth && (*link)->cnt == old_cnt", "(*link)->depth == old_depth"),
         ("        next->right->parent = next;", "        ;"),
     ],
     ids=["no double rotation", "counts stop half-way", "removal forgets a parent"],

@@ -28,7 +28,7 @@ enum {
 enum conn_state {
     STATE_REQ, // waits for requests: reading
     STATE_RES, // waits for the client to take a reply: writing
-    STATE_BAD, // sent what nobody understands: waits for it to hang up
+    STATE_BAD, // the client sent a bad message: waits for it to hang up
     STATE_END, // to be closed
 };
 
@@ -87,7 +87,8 @@ static void unwatch(int fd) {
 
 // ---- requests: one message in, the same message out ----
 
-// Nothing after a bad message can be understood: ends the replies here, all of which are through.
+// Ends our side of the connection, whose replies are all sent: behind a bad message we cannot tell
+// where the next one begins.
 static void reject_input(struct conn *conn, const char *why) {
     msg("%s", why);
     shutdown(conn->fd, SHUT_WR);
@@ -144,7 +145,7 @@ static bool try_fill_buffer(struct conn *conn) {
     return true;
 }
 
-// Writes once. Returns whether the reply is through, so that the next request can have its turn.
+// Writes once. Returns whether the whole reply is sent: only then is there room for the next one.
 static bool try_flush_buffer(struct conn *conn) {
     ssize_t n = send(conn->fd, &conn->wbuf[conn->wbuf_sent], conn->wbuf_size - conn->wbuf_sent, 0);
     if (n < 0) {
@@ -161,21 +162,22 @@ static bool try_flush_buffer(struct conn *conn) {
     return true;
 }
 
-// Answers the requests that wait in rbuf, until none is whole or a reply is not taken at once.
+// Answers the requests in rbuf, until no whole one is left or the client does not take a reply.
 static void state_req(struct conn *conn) {
     while (try_one_request(conn) && try_flush_buffer(conn)) {
     }
 }
 
-// Goes on with a reply. Once it is through, requests that came behind it must not wait for more.
+// Sends more of a reply. Once all of it is sent, answers the requests that wait in rbuf: they have
+// been read already, so no event will come for them.
 static void state_res(struct conn *conn) {
     if (try_flush_buffer(conn)) {
         state_req(conn);
     }
 }
 
-// Throws away what still comes behind a bad message. To close at once would not do: while there is
-// input that nobody has read, a close is a reset, and that destroys replies which are on their way.
+// Reads what still comes behind a bad message, and drops it. We must not close yet: a close with
+// input unread sends a reset, and that destroys replies which are still on their way.
 static void state_bad(struct conn *conn) {
     uint8_t unread[4096];
     ssize_t n = recv(conn->fd, unread, sizeof(unread), 0);
@@ -216,8 +218,9 @@ static bool accept_new_conn(void) {
             return true;
         }
         if (errno != EAGAIN) {
-            // Out of descriptors, most likely. The client stays in the queue, and poll() would
-            // report it again and again: look away until something else happens, or a while passed.
+            // We are out of descriptors, most likely. The client stays in the queue, and poll()
+            // would report it at once, again and again. So we do not ask for it until something
+            // else has happened, or k_accept_retry_ms have passed.
             g_data.poll_set[g_data.listen_fd].events = 0;
         }
         return false;

@@ -27,7 +27,7 @@ enum {
 enum conn_state {
     STATE_REQ, // waits for requests: reading
     STATE_RES, // waits for the client to take a reply: writing
-    STATE_BAD, // sent what nobody understands: waits for it to hang up
+    STATE_BAD, // the client sent a bad message: waits for it to hang up
     STATE_END, // to be closed
 };
 
@@ -82,13 +82,13 @@ static uint8_t *slice_dup(const struct slice *slice) {
 
 // Returns the address of the pointer that owns the entry with the key, or of the NULL at the end.
 static struct entry **entry_find(const struct slice *key) {
-    struct entry **from = &g_data.entries;
-    for (struct entry *ent; (ent = *from) != NULL; from = &ent->next) {
+    struct entry **link = &g_data.entries;
+    for (struct entry *ent; (ent = *link) != NULL; link = &ent->next) {
         if (ent->key_len == key->len && memcmp(ent->key, key->data, key->len) == 0) {
             break;
         }
     }
-    return from;
+    return link;
 }
 
 // Returns the value, borrowed from the entry.
@@ -105,12 +105,12 @@ static void entry_del(struct entry *ent) {
 
 // Removes the key. Returns whether it was there.
 static bool entry_remove(const struct slice *key) {
-    struct entry **from = entry_find(key);
-    struct entry *ent = *from;
+    struct entry **link = entry_find(key);
+    struct entry *ent = *link;
     if (!ent) {
         return false;
     }
-    *from = ent->next;
+    *link = ent->next;
     entry_del(ent);
     return true;
 }
@@ -122,10 +122,10 @@ static struct entry *entry_lookup(const struct slice *key) {
 
 // Gives the key the value, whether or not it had one.
 static void entry_set(const struct slice *key, const struct slice *val) {
-    struct entry **from = entry_find(key);
-    struct entry *ent = *from;
+    struct entry **link = entry_find(key);
+    struct entry *ent = *link;
     if (!ent) {
-        ent = *from = mem_alloc(sizeof(*ent));
+        ent = *link = mem_alloc(sizeof(*ent));
         *ent = (struct entry){.key = slice_dup(key), .key_len = key->len};
     }
     free(ent->val);
@@ -146,8 +146,8 @@ static void entry_clear(void) {
 
 // reply = u32 len, u32 status, len - 4 bytes of data
 //
-// A value came in a request that was no longer than a reply may be, and `set` takes more words
-// around it than a reply does, so every reply fits.
+// Every reply fits: a value came in a `set`, which is no longer than a message may be, and has more
+// around the value than the reply has.
 static void reply(struct conn *conn, uint32_t status, const void *data, size_t len) {
     store_u32(conn->wbuf, (uint32_t)(4 + len));
     store_u32(&conn->wbuf[4], status);
@@ -253,7 +253,8 @@ static void unwatch(int fd) {
 
 // ---- requests ----
 
-// Nothing after a bad message can be understood: ends the replies here, all of which are through.
+// Ends our side of the connection, whose replies are all sent: behind a bad message we cannot tell
+// where the next one begins.
 static void reject_input(struct conn *conn, const char *why) {
     msg("%s", why);
     shutdown(conn->fd, SHUT_WR);
@@ -312,7 +313,7 @@ static bool try_fill_buffer(struct conn *conn) {
     return true;
 }
 
-// Writes once. Returns whether the reply is through, so that the next request can have its turn.
+// Writes once. Returns whether the whole reply is sent: only then is there room for the next one.
 static bool try_flush_buffer(struct conn *conn) {
     ssize_t n = send(conn->fd, &conn->wbuf[conn->wbuf_sent], conn->wbuf_size - conn->wbuf_sent, 0);
     if (n < 0) {
@@ -329,21 +330,22 @@ static bool try_flush_buffer(struct conn *conn) {
     return true;
 }
 
-// Answers the requests that wait in rbuf, until none is whole or a reply is not taken at once.
+// Answers the requests in rbuf, until no whole one is left or the client does not take a reply.
 static void state_req(struct conn *conn) {
     while (try_one_request(conn) && try_flush_buffer(conn)) {
     }
 }
 
-// Goes on with a reply. Once it is through, requests that came behind it must not wait for more.
+// Sends more of a reply. Once all of it is sent, answers the requests that wait in rbuf: they have
+// been read already, so no event will come for them.
 static void state_res(struct conn *conn) {
     if (try_flush_buffer(conn)) {
         state_req(conn);
     }
 }
 
-// Throws away what still comes behind a bad message. To close at once would not do: while there is
-// input that nobody has read, a close is a reset, and that destroys replies which are on their way.
+// Reads what still comes behind a bad message, and drops it. We must not close yet: a close with
+// input unread sends a reset, and that destroys replies which are still on their way.
 static void state_bad(struct conn *conn) {
     uint8_t unread[4096];
     ssize_t n = recv(conn->fd, unread, sizeof(unread), 0);
@@ -384,8 +386,9 @@ static bool accept_new_conn(void) {
             return true;
         }
         if (errno != EAGAIN) {
-            // Out of descriptors, most likely. The client stays in the queue, and poll() would
-            // report it again and again: look away until something else happens, or a while passed.
+            // We are out of descriptors, most likely. The client stays in the queue, and poll()
+            // would report it at once, again and again. So we do not ask for it until something
+            // else has happened, or k_accept_retry_ms have passed.
             g_data.poll_set[g_data.listen_fd].events = 0;
         }
         return false;

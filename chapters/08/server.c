@@ -30,7 +30,7 @@ enum {
 enum conn_state {
     STATE_REQ, // waits for requests: reading
     STATE_RES, // waits for the client to take a reply: writing
-    STATE_BAD, // sent what nobody understands: waits for it to hang up
+    STATE_BAD, // the client sent a bad message: waits for it to hang up
     STATE_END, // to be closed
 };
 
@@ -131,24 +131,24 @@ static bool entry_remove(const struct slice *key) {
 // Returns the entry with the key, NULL where there is none.
 static struct entry *entry_lookup(const struct slice *key) {
     struct lookup_key lookup = lookup_key(key);
-    struct hnode **from = hm_lookup(&g_data.db, &lookup.node, entry_eq);
-    return from ? container_of(*from, struct entry, node) : NULL;
+    struct hnode **link = hm_lookup(&g_data.db, &lookup.node, entry_eq);
+    return link ? container_of(*link, struct entry, node) : NULL;
 }
 
 // Gives the key the value, whether or not it had one.
 static void entry_set(const struct slice *key, const struct slice *val) {
     struct lookup_key lookup = lookup_key(key);
-    struct hnode **from = hm_lookup(&g_data.db, &lookup.node, entry_eq);
-    if (!from) {
+    struct hnode **link = hm_lookup(&g_data.db, &lookup.node, entry_eq);
+    if (!link) {
         entry_add(&lookup.node, key, val);
         return;
     }
-    struct entry *ent = container_of(*from, struct entry, node);
+    struct entry *ent = container_of(*link, struct entry, node);
     if (ent->val_len != val->len) {
         // The entry may move, so the pointer that owns it has to follow.
         ent = mem_realloc(ent, sizeof(*ent) + key->len + val->len);
         ent->val_len = (uint32_t)val->len;
-        *from = &ent->node;
+        *link = &ent->node;
     }
     memcpy(ent->data + key->len, val->data, val->len);
 }
@@ -173,8 +173,8 @@ static void entry_clear(void) {
 
 // reply = u32 len, u32 status, len - 4 bytes of data
 //
-// A value came in a request that was no longer than a reply may be, and `set` takes more words
-// around it than a reply does, so every reply fits.
+// Every reply fits: a value came in a `set`, which is no longer than a message may be, and has more
+// around the value than the reply has.
 static void reply(struct conn *conn, uint32_t status, const void *data, size_t len) {
     store_u32(conn->wbuf, (uint32_t)(4 + len));
     store_u32(&conn->wbuf[4], status);
@@ -280,7 +280,8 @@ static void unwatch(int fd) {
 
 // ---- requests ----
 
-// Nothing after a bad message can be understood: ends the replies here, all of which are through.
+// Ends our side of the connection, whose replies are all sent: behind a bad message we cannot tell
+// where the next one begins.
 static void reject_input(struct conn *conn, const char *why) {
     msg("%s", why);
     shutdown(conn->fd, SHUT_WR);
@@ -339,7 +340,7 @@ static bool try_fill_buffer(struct conn *conn) {
     return true;
 }
 
-// Writes once. Returns whether the reply is through, so that the next request can have its turn.
+// Writes once. Returns whether the whole reply is sent: only then is there room for the next one.
 static bool try_flush_buffer(struct conn *conn) {
     ssize_t n = send(conn->fd, &conn->wbuf[conn->wbuf_sent], conn->wbuf_size - conn->wbuf_sent, 0);
     if (n < 0) {
@@ -356,21 +357,22 @@ static bool try_flush_buffer(struct conn *conn) {
     return true;
 }
 
-// Answers the requests that wait in rbuf, until none is whole or a reply is not taken at once.
+// Answers the requests in rbuf, until no whole one is left or the client does not take a reply.
 static void state_req(struct conn *conn) {
     while (try_one_request(conn) && try_flush_buffer(conn)) {
     }
 }
 
-// Goes on with a reply. Once it is through, requests that came behind it must not wait for more.
+// Sends more of a reply. Once all of it is sent, answers the requests that wait in rbuf: they have
+// been read already, so no event will come for them.
 static void state_res(struct conn *conn) {
     if (try_flush_buffer(conn)) {
         state_req(conn);
     }
 }
 
-// Throws away what still comes behind a bad message. To close at once would not do: while there is
-// input that nobody has read, a close is a reset, and that destroys replies which are on their way.
+// Reads what still comes behind a bad message, and drops it. We must not close yet: a close with
+// input unread sends a reset, and that destroys replies which are still on their way.
 static void state_bad(struct conn *conn) {
     uint8_t unread[4096];
     ssize_t n = recv(conn->fd, unread, sizeof(unread), 0);
@@ -411,8 +413,9 @@ static bool accept_new_conn(void) {
             return true;
         }
         if (errno != EAGAIN) {
-            // Out of descriptors, most likely. The client stays in the queue, and poll() would
-            // report it again and again: look away until something else happens, or a while passed.
+            // We are out of descriptors, most likely. The client stays in the queue, and poll()
+            // would report it at once, again and again. So we do not ask for it until something
+            // else has happened, or k_accept_retry_ms have passed.
             g_data.poll_set[g_data.listen_fd].events = 0;
         }
         return false;

@@ -104,18 +104,18 @@ static void show(struct avl_node *root) {
 // ---- the steps ----
 
 static void insert_val(struct avl_node **root, long val) {
-    struct avl_node *parent = NULL, **from = root;
-    while (*from) {
-        parent = *from;
+    struct avl_node *parent = NULL, **link = root;
+    while (*link) {
+        parent = *link;
         if (item_of(parent)->val == val) {
             printf("insert %ld: it is there already\n", val);
             return;
         }
-        from = val < item_of(parent)->val ? &parent->left : &parent->right;
+        link = val < item_of(parent)->val ? &parent->left : &parent->right;
     }
     struct item *item = mem_alloc(sizeof(*item));
     item->val = val;
-    avl_link(root, parent, from, &item->node);
+    avl_link(root, parent, link, &item->node);
     printf("insert %ld\n", val);
 }
 

@@ -37,7 +37,7 @@ enum {
 enum conn_state {
     STATE_REQ, // waits for requests: reading
     STATE_RES, // waits for the client to take a reply: writing
-    STATE_BAD, // sent what nobody understands: waits for it to hang up
+    STATE_BAD, // the client sent a bad message: waits for it to hang up
     STATE_END, // to be closed
 };
 
@@ -60,7 +60,7 @@ struct conn {
     int fd;
     enum conn_state state;
     bool eof;        // the client has sent all it will send
-    bool bad;        // it has sent what nobody understands
+    bool bad;        // the client has sent a bad message
     struct buf rbuf; // received, not answered yet
     struct buf wbuf; // answered, not sent yet
 };
@@ -131,24 +131,24 @@ static bool entry_remove(const struct slice *key) {
 // Returns the entry with the key, NULL where there is none.
 static struct entry *entry_lookup(const struct slice *key) {
     struct lookup_key lookup = lookup_key(key);
-    struct hnode **from = hm_lookup(&g_data.db, &lookup.node, entry_eq);
-    return from ? container_of(*from, struct entry, node) : NULL;
+    struct hnode **link = hm_lookup(&g_data.db, &lookup.node, entry_eq);
+    return link ? container_of(*link, struct entry, node) : NULL;
 }
 
 // Gives the key the value, whether or not it had one.
 static void entry_set(const struct slice *key, const struct slice *val) {
     struct lookup_key lookup = lookup_key(key);
-    struct hnode **from = hm_lookup(&g_data.db, &lookup.node, entry_eq);
-    if (!from) {
+    struct hnode **link = hm_lookup(&g_data.db, &lookup.node, entry_eq);
+    if (!link) {
         entry_add(&lookup.node, key, val);
         return;
     }
-    struct entry *ent = container_of(*from, struct entry, node);
+    struct entry *ent = container_of(*link, struct entry, node);
     if (ent->val_len != val->len) {
         // The entry may move, so the pointer that owns it has to follow.
         ent = mem_realloc(ent, sizeof(*ent) + key->len + val->len);
         ent->val_len = (uint32_t)val->len;
-        *from = &ent->node;
+        *link = &ent->node;
     }
     memcpy(ent->data + key->len, val->data, val->len);
 }
@@ -208,7 +208,8 @@ static void do_keys(const struct slice *args, struct buf *out) {
     (void)args;
     struct keys_scan scan = {.out = out, .max_size = buf_size(out) + k_max_msg};
     size_t arr = out_arr(out, 0);
-    g_data.work += hm_scan(&g_data.db, do_keys_one, &scan);
+    g_data.work += hm_scan_cost(&g_data.db);
+    hm_scan(&g_data.db, do_keys_one, &scan);
     out_arr_mend(out, arr, scan.n);
 }
 
@@ -441,15 +442,16 @@ static void state_req(struct conn *conn) {
     }
 }
 
-// Goes on with a reply. Once it is through, requests that came behind it must not wait for more.
+// Sends more of a reply. Once all of it is sent, answers the requests that wait in rbuf: they have
+// been read already, so no event will come for them.
 static void state_res(struct conn *conn) {
     if (try_flush_buffer(conn)) {
         state_req(conn);
     }
 }
 
-// Throws away what still comes behind a bad message. To close at once would not do: while there is
-// input that nobody has read, a close is a reset, and that destroys replies which are on their way.
+// Reads what still comes behind a bad message, and drops it. We must not close yet: a close with
+// input unread sends a reset, and that destroys replies which are still on their way.
 static void state_bad(struct conn *conn) {
     uint8_t unread[4096];
     ssize_t n = recv(conn->fd, unread, sizeof(unread), 0);
@@ -501,8 +503,9 @@ static bool accept_new_conn(void) {
             return true;
         }
         if (errno != EAGAIN) {
-            // Out of descriptors, most likely. The client stays in the queue, and poll() would
-            // report it again and again: look away until something else happens, or a while passed.
+            // We are out of descriptors, most likely. The client stays in the queue, and poll()
+            // would report it at once, again and again. So we do not ask for it until something
+            // else has happened, or k_accept_retry_ms have passed.
             g_data.poll_set[g_data.listen_fd].events = 0;
         }
         return false;

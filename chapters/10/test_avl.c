@@ -76,13 +76,13 @@ static struct item *item_of(struct avl_node *node) {
 
 // Puts an item into a tree, behind those of the same value.
 static void tree_add(struct avl_node **root, struct item *item, enum adding adding) {
-    struct avl_node *parent = NULL, **from = root;
-    while (*from) {
-        parent = *from;
+    struct avl_node *parent = NULL, **link = root;
+    while (*link) {
+        parent = *link;
         parent->cnt += adding == COUNTED;
-        from = item->val < item_of(parent)->val ? &parent->left : &parent->right;
+        link = item->val < item_of(parent)->val ? &parent->left : &parent->right;
     }
-    avl_link(root, parent, from, &item->node);
+    avl_link(root, parent, link, &item->node);
 }
 
 static void clear(struct both *both) {

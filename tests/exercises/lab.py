@@ -53,13 +53,13 @@ static struct avl_node *make(unsigned n, unsigned way) {
         if (val >= n) {
             continue;
         }
-        struct avl_node *parent = NULL, **from = &root;
-        while (*from) {
-            parent = *from;
-            from = val < ((struct item *)parent)->val ? &parent->left : &parent->right;
+        struct avl_node *parent = NULL, **link = &root;
+        while (*link) {
+            parent = *link;
+            link = val < ((struct item *)parent)->val ? &parent->left : &parent->right;
         }
         g_items[val].val = val;
-        avl_link(&root, parent, from, &g_items[val].node);
+        avl_link(&root, parent, link, &g_items[val].node);
         g_n++;
     }
     return root;

@@ -106,13 +106,13 @@ static void take_out(unsigned id) {
 static struct hnode **find(unsigned id) {
     struct item key = item_of(id);
     begin();
-    struct hnode **from = hm_lookup(&g_map, &key.node, same_id);
+    struct hnode **link = hm_lookup(&g_map, &key.node, same_id);
     end("hm_lookup()");
-    if (g_there[id] != (from && *from == &g_items[id].node)) {
+    if (g_there[id] != (link && *link == &g_items[id].node)) {
         CAME("with %zu nodes, one that %s", g_n, g_there[id] ? "is there cannot be found by hm_lookup()" : "was removed is found by hm_lookup()");
         EXPECTED("a node is found as long as it is in the table");
     }
-    return from;
+    return link;
 }
 
 static void clear(void) {

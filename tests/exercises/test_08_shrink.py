@@ -79,9 +79,9 @@ static void take_out(unsigned id) {
 
 static void find(unsigned id) {
     begin();
-    struct hnode **from = hm_lookup(&g_map, &g_nodes[id], hnode_same);
+    struct hnode **link = hm_lookup(&g_map, &g_nodes[id], hnode_same);
     end("hm_lookup()");
-    if (g_there[id] != (from && *from == &g_nodes[id])) {
+    if (g_there[id] != (link && *link == &g_nodes[id])) {
         CAME("with %zu nodes in the table, one that %s", g_n, g_there[id] ? "is in it cannot be found by hm_lookup()" : "was removed is found by hm_lookup()");
         EXPECTED("a node is found as long as it is in the table");
     }

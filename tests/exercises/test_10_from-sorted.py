@@ -182,12 +182,12 @@ int main(void) {
             look_at(NULL, root);
         }
         for (unsigned i = 0; i < n; i += 3) {
-            struct avl_node *parent = NULL, **from = &root;
-            while (*from) {
-                parent = *from;
-                from = i < ((struct item *)parent)->val ? &parent->left : &parent->right;
+            struct avl_node *parent = NULL, **link = &root;
+            while (*link) {
+                parent = *link;
+                link = i < ((struct item *)parent)->val ? &parent->left : &parent->right;
             }
-            avl_link(&root, parent, from, &g_items[i].node);
+            avl_link(&root, parent, link, &g_items[i].node);
             look_at(NULL, root);
         }
         if (in_order(root, n, 0) != n) {

@@ -25,16 +25,16 @@ static unsigned val_of(const struct avl_node *node) {
 
 // counted: the walk counts the node at every step down, as that of zset.h does.
 static void insert(unsigned val, bool counted) {
-    struct avl_node *parent = NULL, **from = &g_root;
+    struct avl_node *parent = NULL, **link = &g_root;
     struct item *item = &g_items[val];
     memset(item, 0xdd, sizeof(*item));
     item->val = val;
-    while (*from) {
-        parent = *from;
+    while (*link) {
+        parent = *link;
         parent->cnt += counted;
-        from = val < val_of(parent) ? &parent->left : &parent->right;
+        link = val < val_of(parent) ? &parent->left : &parent->right;
     }
-    avl_link(&g_root, parent, from, &item->node);
+    avl_link(&g_root, parent, link, &item->node);
 }
 
 static void where(void) {
@@ -317,15 +317,15 @@ int main(void) {
     unsigned long entered = 0;
     for (unsigned i = 0; i < k_items; i++) {
         unsigned val = i * 7919 % k_items;
-        struct avl_node *parent = NULL, **from = &g_root;
+        struct avl_node *parent = NULL, **link = &g_root;
         g_items[val].val = val;
-        while (*from) {
-            parent = *from;
+        while (*link) {
+            parent = *link;
             parent->cnt++;
-            from = val < ((struct item *)parent)->val ? &parent->left : &parent->right;
+            link = val < ((struct item *)parent)->val ? &parent->left : &parent->right;
         }
         unsigned long before = g_entered;
-        avl_link(&g_root, parent, from, &g_items[val].node);
+        avl_link(&g_root, parent, link, &g_items[val].node);
         entered += g_entered - before;
     }
     if (entered > 40ul * k_items) {

@@ -10,17 +10,17 @@ from harness.process import status_text
 
 Edits = List[Tuple[str, str]]
 
-STOPS = "        if ((*from)->depth == old_depth && (*from)->cnt == old_cnt) {\n            return;\n        }\n"
+STOPS = "        if ((*link)->depth == old_depth && (*link)->cnt == old_cnt) {\n            return;\n        }\n"
 BROKEN: Dict[str, Edits] = {
     "10-balanced-too-late": [("left == right + 2", "left == right + 3"), ("left + 2 == right", "left + 3 == right")],
-    "10-counts-left-behind": [("if ((*from)->depth == old_depth && (*from)->cnt == old_cnt)", "(void)old_cnt;\n        if ((*from)->depth == old_depth)")],
+    "10-counts-left-behind": [("if ((*link)->depth == old_depth && (*link)->cnt == old_cnt)", "(void)old_cnt;\n        if ((*link)->depth == old_depth)")],
     "10-removal-keeps-an-old-parent": [("    if (next->right) {\n        next->right->parent = next;\n    }\n", "")],
     "10-rotation-loses-a-parent": [("    node->right = inner;\n    if (inner) {\n        inner->parent = node;\n    }\n", "    node->right = inner;\n")],
     "10-single-rotation": [("    if (avl_depth(node->left->left) < avl_depth(node->left->right)) {\n        node->left = rot_left(node->left);\n    }\n", "")],
 }  # fmt: skip
 ONE_ROOT: Edits = [
     ("// Restores every", "static struct avl_node **g_only_root;\n\n// Restores every"),
-    ("        struct avl_node **from = root;\n", "        struct avl_node **from = g_only_root;\n        (void)root;\n"),
+    ("        struct avl_node **link = root;\n", "        struct avl_node **link = g_only_root;\n        (void)root;\n"),
     ("    avl_init(node);\n    node->parent = parent;\n",
      "    avl_init(node);\n    if (!parent) {\n        g_only_root = root;\n    }\n    node->parent = parent;\n"),
 ]  # fmt: skip

@@ -22,14 +22,14 @@ static struct item *item_of(struct avl_node *node) {
 }
 
 static void insert_val(struct avl_node **root, long val) {
-    struct avl_node *parent = NULL, **from = root;
-    while (*from) {
-        parent = *from;
-        from = val < item_of(parent)->val ? &parent->left : &parent->right;
+    struct avl_node *parent = NULL, **link = root;
+    while (*link) {
+        parent = *link;
+        link = val < item_of(parent)->val ? &parent->left : &parent->right;
     }
     struct item *item = mem_alloc(sizeof(*item));
     item->val = val;
-    avl_link(root, parent, from, &item->node);
+    avl_link(root, parent, link, &item->node);
 }
 
 int main(int argc, char **argv) {

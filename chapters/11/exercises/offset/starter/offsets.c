@@ -28,14 +28,14 @@ static uint32_t next_random(uint32_t *state) {
 }
 
 static void insert(struct avl_node **root, struct item *item, uint32_t val) {
-    struct avl_node *parent = NULL, **from = root;
+    struct avl_node *parent = NULL, **link = root;
     item->val = val;
-    while (*from) {
-        parent = *from;
+    while (*link) {
+        parent = *link;
         parent->cnt++;
-        from = val < ((struct item *)parent)->val ? &parent->left : &parent->right;
+        link = val < ((struct item *)parent)->val ? &parent->left : &parent->right;
     }
-    avl_link(root, parent, from, &item->node);
+    avl_link(root, parent, link, &item->node);
 }
 
 // Goes `offset` places from `start`, at once or one by one. Returns how many moves that were.

@@ -41,13 +41,13 @@ static inline void timer_set(struct timers *timers, struct timer *timer, int64_t
     timer_stop(timers, timer);
     timer->deadline_ms = deadline_ms;
     timer->waits = true;
-    struct avl_node *parent = NULL, **from = &timers->root;
-    while (*from) {
-        parent = *from;
+    struct avl_node *parent = NULL, **link = &timers->root;
+    while (*link) {
+        parent = *link;
         bool before = deadline_ms < container_of(parent, struct timer, node)->deadline_ms;
-        from = before ? &parent->left : &parent->right;
+        link = before ? &parent->left : &parent->right;
     }
-    avl_link(&timers->root, parent, from, &timer->node);
+    avl_link(&timers->root, parent, link, &timer->node);
 }
 
 // Returns the timer that is due first, borrowed, NULL where none waits. Cost: O(log n).
