@@ -90,3 +90,11 @@ static inline struct in_addr env_ip(const char *name) {
     }
     return ip;
 }
+
+// Writes out what was printed on standard output. Ends the program with one line where that takes
+// no more, such as a full disk or a pipe that nobody reads any longer.
+static inline void flush_stdout(void) {
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        die("write to standard output");
+    }
+}

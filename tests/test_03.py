@@ -6,13 +6,18 @@ import socket
 
 import pytest
 
-from cases import Case, cases, processes, readme
+from cases import Case, cases, client_errors, processes, readme
 from harness import Server, run_client, wait_until
 from harness.fake import FakeServer
 
 
 @pytest.mark.parametrize("case", cases(3, readme, processes))
 def test_shared(case: Case) -> None:
+    case(3)
+
+
+@pytest.mark.parametrize("case", cases(3, client_errors))
+def test_client_errors(case: Case) -> None:
     case(3)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from cases import Case, abuse, cases, framing, processes, readme, strings
+from cases import Case, abuse, cases, client_errors, framing, processes, readme, strings
 
 
 @pytest.mark.parametrize("case", cases(7, framing))
@@ -18,6 +18,11 @@ def test_abuse(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(7, readme, processes))
 def test_shared(case: Case) -> None:
+    case(7)
+
+
+@pytest.mark.parametrize("case", cases(7, client_errors))
+def test_client_errors(case: Case) -> None:
     case(7)
 
 

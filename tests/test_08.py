@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cases import Case, abuse, cases, framing, processes, readme, strings
+from cases import Case, abuse, cases, client_errors, framing, processes, readme, strings
 from harness import run_program
 from harness.settings import ROOT, limit
 
@@ -26,6 +26,11 @@ def test_abuse(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(8, readme, processes))
 def test_shared(case: Case) -> None:
+    case(8)
+
+
+@pytest.mark.parametrize("case", cases(8, client_errors))
+def test_client_errors(case: Case) -> None:
     case(8)
 
 

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from cases import Case, abuse, cases, clients, framing, processes, readme, replies, strings
+from cases import Case, abuse, cases, client_errors, clients, framing, processes, readme, replies, strings
 from harness.settings import ROOT, limit
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
@@ -28,6 +28,11 @@ def test_abuse(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(9, readme, processes))
 def test_shared(case: Case) -> None:
+    case(9)
+
+
+@pytest.mark.parametrize("case", cases(9, client_errors))
+def test_client_errors(case: Case) -> None:
     case(9)
 
 

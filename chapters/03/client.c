@@ -41,5 +41,6 @@ int main(void) {
         return 1;
     }
     printf("server says: %.*s\n", (int)n, rbuf);
+    flush_stdout();
     close(fd);
 }

@@ -51,6 +51,7 @@ static void query(int fd, const char *text) {
     }
     read_answer(fd, &rbuf[4], len);
     printf("server says: %.*s\n", (int)len, (const char *)&rbuf[4]);
+    flush_stdout();
 }
 
 int main(void) {

@@ -33,6 +33,7 @@ static void query(int fd, const char *text) {
     uint8_t rbuf[64];
     read_answer(fd, rbuf, len);
     printf("server says: %.*s\n", (int)len, (const char *)rbuf);
+    flush_stdout();
 }
 
 int main(void) {

@@ -54,6 +54,7 @@ static void read_res(int fd) {
     }
     read_answer(fd, &rbuf[4], len);
     printf("server says: %.*s\n", (int)len, (const char *)&rbuf[4]);
+    flush_stdout();
 }
 
 int main(void) {

@@ -59,6 +59,7 @@ static void read_res(int fd) {
     printf("server says: [%u]%s", status, len > 4 ? " " : "");
     fwrite(&rbuf[8], 1, len - 4, stdout);
     printf("\n");
+    flush_stdout();
 }
 
 int main(int argc, char **argv) {

@@ -35,7 +35,7 @@ static void print_bytes(const uint8_t *data, size_t len) {
 // Prints the value that begins at `data`, whose sender may send anything. Returns how many of the
 // `size` bytes it takes, or -1 where it is malformed or nested deeper than `depth`.
 static ssize_t on_response(const uint8_t *data, size_t size, int depth) {
-    if (size < 1 || depth == 0) {
+    if (size < 1 || depth < 0) {
         return -1;
     }
     uint8_t tag = data[0];
@@ -137,7 +137,7 @@ static void read_res(int fd) {
         msg("bad reply: %u bytes that are not one value", len);
         exit(1);
     }
-    fflush(stdout);
+    flush_stdout();
     buf_dispose(&rbuf);
 }
 
@@ -208,7 +208,7 @@ static int split_words(char *line, struct slice *args) {
 // Sends what standard input says, line by line. Returns the exit status.
 static int serve_input(void) {
     int fd = connect_server();
-    bool prompt = isatty(STDIN_FILENO);
+    bool prompt = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     struct slice args[k_max_args];
     char *line = NULL;
     size_t cap = 0;
@@ -219,6 +219,9 @@ static int serve_input(void) {
             fflush(stdout);
         }
         ssize_t len = getline(&line, &cap, stdin);
+        if (len < 0 && !feof(stdin)) {
+            die("read from standard input");
+        }
         if (len < 0) {
             break;
         }
