@@ -5,7 +5,6 @@ The exercises themselves are proved by make exercises-check.
 from __future__ import annotations
 
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -20,11 +19,11 @@ import pytest
 TOOLS = Path(__file__).parent / "tools"
 sys.path.insert(0, str(TOOLS))
 
+import changeform  # noqa: E402
 import compiling  # noqa: E402
 import exercise as tool  # noqa: E402
 import exercises  # noqa: E402
 import grade as grading_tool  # noqa: E402
-import patches  # noqa: E402
 import progress  # noqa: E402
 import prove  # noqa: E402
 import reporting  # noqa: E402
@@ -38,69 +37,6 @@ from layout import Problem  # noqa: E402
 
 pytestmark = [pytest.mark.inside, pytest.mark.time_limit(60)]
 SAMPLE = "04-buffered-reads"
-
-# ---- patches ----
-
-TEXT = "".join(f"line {i}\n" for i in range(30))
-PATCH = """\
-fault: whatever
---- a.c
-+++ a.c
-@@ -4,3 +4,3 @@
- line 3
--line 4
-+line four
- line 5
-"""
-
-
-def test_a_hunk_goes_where_its_lines_stand() -> None:
-    moved = "new\n" * 50 + TEXT
-    assert patches.apply({"a.c": moved}, PATCH, "p")["a.c"] == moved.replace("line 4\n", "line four\n")
-
-
-def test_the_nearest_place_is_taken() -> None:
-    twice = TEXT + TEXT
-    changed = patches.apply({"a.c": twice}, PATCH, "p")["a.c"]
-    assert changed == TEXT.replace("line 4\n", "line four\n") + TEXT
-    changed = patches.apply({"a.c": twice}, PATCH.replace("-4,3 +4,3", "-34,3 +34,3"), "p")["a.c"]
-    assert changed == TEXT + TEXT.replace("line 4\n", "line four\n")
-
-
-@pytest.mark.parametrize(
-    "tree, patch, why",
-    [
-        ({"a.c": TEXT.replace("line 5", "line V")}, PATCH, r"p: a.c, hunk 1 of 1 \(@@ -4,3 \+4,3 @@\) has no place"),
-        ({"b.c": TEXT}, PATCH, "p: there is no a.c to change"),
-        ({"a.c": TEXT}, PATCH.replace("--- a.c", "--- /dev/null"), "makes a.c, which is there already"),
-        ({"a.c": TEXT}, PATCH.replace("@@ -4,3 +4,3 @@", "@@ here @@"), "p:4: a hunk begins with"),
-        ({"a.c": TEXT}, PATCH + "*\n", "p:9: not understood"),
-    ],
-)
-def test_a_patch_that_does_not_fit_says_where(tree: Dict[str, str], patch: str, why: str) -> None:
-    with pytest.raises(Problem, match=why):
-        patches.apply(tree, patch, "p")
-
-
-def test_what_is_made_can_be_put_in(seed: int) -> None:
-    """Any change: files that come and go, blank lines, lines that look like a patch, no newline at the end."""
-    rng = random.Random(seed)
-    lines = ["a\n", "b\n", "\n", " \n", "-- c\n", "++ c\n", "-- x\n", "@@ d\n", "\f\n", "é\n"]
-
-    def text() -> str:
-        body = "".join(rng.choice(lines) for _ in range(rng.randrange(40)))
-        return body + rng.choice(["", "last"])
-
-    for _ in range(300):
-        before, after = ({name: text() or "x\n" for name in rng.sample("pqrs", 3)} for _ in range(2))
-        for name in before:
-            if name in after and rng.random() < 0.7:
-                rows = before[name].splitlines(keepends=True)
-                rows[rng.randrange(len(rows)) : 1] = [rng.choice(lines)]
-                after[name] = "".join(rows)
-        patch = patches.make(before, after, ("fault: x",) if rng.random() < 0.5 else ())
-        assert patches.apply(before, patch, "p") == after, patch
-
 
 # ---- what the files say ----
 
@@ -527,10 +463,11 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> Result:
     shutil.copytree(ROOT / "common", root / "common")
     shutil.copytree(ROOT / "chapters/04", root / "chapters/04", ignore=shutil.ignore_patterns("exercises"))
     folder = root / "chapters/04/exercises/made-up"
-    (folder / "starter").mkdir(parents=True)
+    folder.mkdir(parents=True)
     (folder / "exercise.conf").write_text(MADE_UP_CONF)
     (folder / "README.md").write_text("# Made up\n")
-    (folder / "starter/answers.md").write_text(MADE_UP_ANSWERS)
+    new = changeform.record({}, {"answers.md": MADE_UP_ANSWERS})
+    (folder / "starter.change").write_text(changeform.as_text([], new))
     (root / "tests/exercises/test_04_made-up.py").write_text('"""Made up."""' + MADE_UP_GRADER)
     handed_in = root / "handed in"
     handed_in.mkdir()
@@ -741,33 +678,10 @@ def test_the_goals_reach_the_tool() -> None:
 # ---- for authors ----
 
 
-def test_tree_and_record(copy: Exercise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is written, changed and recorded is what it was, with the change."""
-    monkeypatch.setattr(tool, "ROOT", copy.root)
-    edit = tmp_path / "edit"
-    tool.write(copy, "solution", str(edit))
-    with pytest.raises(Problem, match="is not empty"):
-        tool.write(copy, "solution", str(edit))
-    text = (edit / "server.c").read_text()
-    (edit / "server.c").write_text(text.replace("4 * (4 + k_max_msg)", "8 * (4 + k_max_msg)"))
-    (edit / "notes.md").write_text("new\n")
-    (edit / "server").write_bytes(b"\x7fELF\xff")
-    tool.record(copy, "solution", str(edit))
-    assert "8 * (4 + k_max_msg)" in copy.tree("solution")["server.c"]
-    assert (copy.folder / "solution" / "notes.md").read_text() == "new\n"
-    (edit / "server.c").write_text((edit / "server.c").read_text().replace("8 * (4", "2 * (4"))
-    tool.record(copy, "wrong/small", str(edit))
-    text = (copy.folder / "wrong" / "small.patch").read_text()
-    assert text.startswith("fault: \nfails: test_\nsays: \n--- server.c\n+++ server.c\n") and len(text.splitlines()) < 20
-    (copy.folder / "wrong" / "small.patch").write_text(text.replace("fault: ", "fault: too small"))
-    tool.record(copy, "wrong/small", str(edit))
-    assert (copy.folder / "wrong" / "small.patch").read_text().startswith("fault: too small\n")
-
-
 def test_a_stage_that_moves_away_is_noticed(copy: Exercise) -> None:
     server = copy.root / "chapters/04/server.c"
-    server.write_text(server.read_text().replace('msg("too long")', 'msg("much too long")'))
-    with pytest.raises(Problem, match="04/exercises/buffered-reads/solution.patch: server.c, hunk .* has no place"):
+    server.write_text(server.read_text().replace("load_u32(rbuf)", "load_u32(&rbuf[0])"))
+    with pytest.raises(Problem, match="04/exercises/buffered-reads/solution.change:.* these lines stand no times in one_request"):
         copy.tree("solution")
 
 
@@ -777,8 +691,8 @@ def test_a_stage_that_moves_away_is_noticed(copy: Exercise) -> None:
         ("exercise.conf", "points = 10", "points = 11", "says 11 points, those of the tests are 10"),
         ("README.md", "# Fewer", "Fewer", "must begin with a title"),
         ("hints.md", "## 3", "## 4", "must have the sections"),
-        ("wrong/never-moved.patch", "fails: test_", "fails: tset_", "but the tests are test_answers_as_before"),
-        ("wrong/never-moved.patch", "says: ", "says:", "its first lines must say `says: ...`"),
+        ("wrong/never-moved.change", "fails: test_", "fails: tset_", "but the tests are test_answers_as_before"),
+        ("wrong/never-moved.change", "says: ", "say: ", "its first lines must say `says: ...`"),
     ],
 )
 def test_the_proof_sees_files_that_are_wrong(

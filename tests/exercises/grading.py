@@ -31,10 +31,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
+import changeform  # noqa: E402
 import compiling  # noqa: E402
 import csource  # noqa: E402
 import exercises  # noqa: E402
-import patches  # noqa: E402
 from harness import Server, limit, settings  # noqa: E402
 from harness.bounded import communicate  # noqa: E402
 from harness.process import clean_env, status_text  # noqa: E402
@@ -328,7 +328,7 @@ class Submission:
         self, edits: Union[str, Edits, None] = None, programs: Optional[Sequence[str]] = None,
         files: Optional[Mapping[str, str]] = None, flags: Sequence[str] = (),
     ) -> Build:  # fmt: skip
-        """Builds the submission with changes: edits is the text of a patch, or {file: [(old, new), ...]} where each
+        """Builds the submission with changes: edits is the text of a change, or {file: [(old, new), ...]} where each
         old stands once; files are added or replaced whole. What does not compile fails with the compiler's words."""
         return self._build(exercises.read_folder(self.path), edits, programs, files, flags, self.chapter, guest=False)
 
@@ -464,9 +464,9 @@ def same_answer(given: str, right: Union[str, float], within: float = 0.0) -> bo
 
 
 def edited(tree: Dict[str, str], edits: Union[str, Edits, None]) -> Dict[str, str]:
-    """The tree with a patch, or with each old text replaced by the new one."""
+    """The tree with a change (tests/changes.md), or with each old text replaced by the new one."""
     if isinstance(edits, str):
-        return patches.apply(tree, edits, "the variant")
+        return changeform.apply(tree, changeform.parse(edits, "the variant"))
     result = dict(tree)
     for name, pairs in (edits or {}).items():
         for old, new in pairs:

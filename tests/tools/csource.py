@@ -105,32 +105,25 @@ def parse(text: str, path: object = "source") -> Source:
     return Source(str(path), text, strip(text, path), _Parser(text, path).items)
 
 
+TOKEN = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^\\\n"])*"|'(?:\\.|[^\\\n'])*'|/\*|["']""", re.S
+)
+
+
 def strip(text: str, path: object = "source") -> str:
     """The text, character for character, with comments as blanks and strings as "____"."""
-    out, i, line = [], 0, 1
-    while i < len(text):
-        ch, two = text[i], text[i : i + 2]
-        if two == "//":
-            end = text.find("\n", i)
-            end = len(text) if end < 0 else end
-            piece = " " * (end - i)
-        elif two == "/*":
-            end = text.find("*/", i + 2) + 2
-            if end < 2:
-                raise Unreadable(path, line, "this comment is never closed")
-            piece = re.sub(r"[^\n]", " ", text[i:end])
-        elif ch in "\"'":
-            found = re.compile(rf"{ch}(\\.|[^\\\n{ch}])*{ch}").match(text, i)
-            if not found:
-                raise Unreadable(path, line, f"this {ch} is never closed")
-            end = found.end()
-            piece = ch + "_" * (end - i - 2) + ch
-        else:
-            end, piece = i + 1, ch
-        line += text.count("\n", i, end)
-        out.append(piece)
-        i = end
-    return "".join(out)
+
+    def bare(found: "re.Match[str]") -> str:
+        token = found[0]
+        if token[0] == "/" and token != "/*":
+            return re.sub(r"[^\n]", " ", token)
+        if len(token) < 2 or token == "/*":
+            line = text.count("\n", 0, found.start()) + 1
+            what = "this comment" if token == "/*" else f"this {token}"
+            raise Unreadable(path, line, f"{what} is never closed")
+        return token[0] + "_" * (len(token) - 2) + token[0]
+
+    return TOKEN.sub(bare, text)
 
 
 def words(line: str) -> str:

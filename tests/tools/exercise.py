@@ -9,9 +9,7 @@
     exercise.py reset NN-slug           puts the work aside and begins anew
     exercise.py list | progress | next
 
-    exercise.py tree NN-slug starter|solution|wrong/NAME DIR     writes that tree into the folder DIR
-    exercise.py record NN-slug starter|solution|wrong/NAME DIR   writes the patch that makes DIR of what it builds on
-    exercise.py prove [NN-slug ...] [-j N]                       the proof from both sides, of all or of these
+    exercise.py prove [NN-slug ...] [-j N]    the proof from both sides, of all or of these
 
 Learners type make start-NN-slug and so on; make help lists that.
 """
@@ -21,19 +19,17 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Callable, Dict, List, Tuple
+from typing import Callable, Dict, List
 
+import changeform
 import exercises
-import patches
 import progress
 from exercises import Exercise
 from layout import ROOT, Problem, quit_with
-from patches import Tree
 from progress import Notebook
 
 MY = ROOT / "my"
 LOOK_EVERY = 0.3  # seconds, for watch
-WHOLE = (".md", ".txt")  # texts that a solution holds whole, not as a patch
 
 
 # ---- the learner's commands ----
@@ -155,7 +151,7 @@ def solution(exercise: Exercise) -> int:
     before, after = exercise.starter(), exercise.tree("solution")
     fresh = {name: text for name, text in after.items() if name not in before}
     print(f"What the solution of {exercise.name} changes in the starter. There are other ways.\n")
-    print(patches.make(before, {name: text for name, text in after.items() if name not in fresh}), end="")
+    print(changeform.unified(before, {**before, **{n: text for n, text in after.items() if n not in fresh}}), end="")
     for name, text in fresh.items():
         print(f"\n=== {name}, which is new ===\n{text}", end="")
     return 0
@@ -213,74 +209,6 @@ def show_next() -> int:
 # ---- for authors ----
 
 
-def write(exercise: Exercise, which: str, folder: str) -> int:
-    if Path(folder).exists() and any(Path(folder).iterdir()):
-        raise Problem(f"{folder} is not empty")
-    exercises.write_tree(exercise.tree(which), Path(folder))
-    print(f"{which} of {exercise.name} is in {folder}. When you have changed it:")
-    print(f"  exercise.py record {exercise.name} WHICH {folder}")
-    return 0
-
-
-def record(exercise: Exercise, which: str, folder: str) -> int:
-    """Files that are new are kept whole beside the patch, and so are texts that change; of a wrong solution all is in
-    the patch, unless it has a folder. README.md, Makefile and what is built are left alone."""
-    if which not in ("starter", "solution") and not which.startswith("wrong/"):
-        raise Problem(f"{which}: a tree is starter, solution or wrong/NAME")
-    base = exercise.base(which)
-    edited = read_edited(Path(folder), base, exercise)
-    changed = {name for name in {*base, *edited} if base.get(name) != edited.get(name)}
-    own = exercise.folder / which
-    whole = {name for name in changed & set(edited) if keeps_whole(name, which, own, base)}
-    head = head_of(exercise.folder / f"{which}.patch")
-    before, after = ({name: text for name, text in tree.items() if name not in whole} for tree in (base, edited))
-    patch = patches.make(before, after, head)
-    target = exercise.folder / f"{which}.patch"
-    if patch:
-        target.parent.mkdir(exist_ok=True)
-        target.write_text(patch, encoding="utf-8")
-    else:
-        target.unlink(missing_ok=True)
-    if whole:
-        exercises.write_tree({name: edited[name] for name in whole}, own)
-    said = [target] * bool(patch) + [own / name for name in sorted(whole)]
-    print("wrote " + ", ".join(str(path.relative_to(ROOT)) for path in said) if said else f"{folder} is as {which} builds on: nothing was written")
-    if exercise.tree(which) != {**base, **edited}:
-        gone = sorted(set(base) - set(edited))
-        raise Problem(f"{which} is not what {folder} holds{f': {gone[0]} is missing there' if gone else ''}")
-    return 0
-
-
-def keeps_whole(name: str, which: str, own: Path, base: Tree) -> bool:
-    """Is this file of a tree kept whole, not in the patch?"""
-    if which.startswith("wrong/"):
-        return own.is_dir()
-    return name not in base or name.endswith(WHOLE) or (own / name).exists()
-
-
-def head_of(path: Path) -> Tuple[str, ...]:
-    """The lines in front of a patch; for a new wrong solution, those to fill in."""
-    if path.exists():
-        return tuple(patches.parse(path.read_text(encoding="utf-8"), path.name).head)
-    if path.parent.name == "wrong" and not path.with_suffix("").is_dir():
-        return ("fault: ", "fails: test_", "says: ")
-    return ()
-
-
-def read_edited(folder: Path, base: Tree, exercise: Exercise) -> Tree:
-    """The texts of an edited tree; what is built, README.md and Makefile as they were."""
-    if not folder.is_dir():
-        raise Problem(f"there is no folder {folder}")
-    tree = {name: base[name] for name in ("README.md", "Makefile") if name in base}
-    for path in sorted(folder.iterdir()):
-        if path.is_file() and path.name not in {*tree, *exercise.programs, "about"} and not path.name.startswith("."):
-            try:
-                tree[path.name] = path.read_bytes().decode("utf-8")
-            except UnicodeDecodeError:
-                print(f"{path} is no text and was left out", file=sys.stderr)
-    return tree
-
-
 def prove(words: List[str]) -> int:
     import prove as proof
 
@@ -299,7 +227,6 @@ OF_ONE: Dict[str, Callable[[Exercise], int]] = {
     "start": start, "hint": hint, "watch": watch, "solution": solution, "reset": reset,
 }  # fmt: skip
 OF_ALL: Dict[str, Callable[[], int]] = {"list": show_list, "progress": show_progress, "next": show_next}
-OF_TREE: Dict[str, Callable[[Exercise, str, str], int]] = {"tree": write, "record": record}
 
 
 def main(argv: List[str]) -> int:
@@ -314,8 +241,6 @@ def main(argv: List[str]) -> int:
             return OF_ONE[command](exercises.find(words[0]))
         if command == "check" and len(words) == 1:
             return check(exercises.find(words[0]), arguments)
-        if command in OF_TREE and len(words) == 3:
-            return OF_TREE[command](exercises.find(words[0]), words[1], words[2])
         if command == "prove":
             return prove(words)
     except Problem as problem:

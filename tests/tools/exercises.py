@@ -4,9 +4,11 @@ An exercise NN-slug is the folder chapters/NN/exercises/slug/ and the grader tes
 tests/exercises/README.md says what each file is for. A tree is a flat folder in memory: file name -> text. There are
 
     stage       the files of the chapter that the exercise begins with, and the headers that they include
-    starter     what a learner starts from: the stage, starter.patch, starter/
-    solution    the starter with solution.patch and solution/
-    wrong/NAME  the solution with wrong/NAME.patch, or with the files of wrong/NAME/
+    starter     what a learner starts from: the stage with starter.change
+    solution    the starter with solution.change
+    wrong/NAME  the solution with wrong/NAME.change
+
+tests/changes.md says how a change is written and what carries it along.
 """
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
-import patches
+import changeform
+from changeform import Change, Tree
 from layout import ROOT, Problem
-from patches import Tree
 
 KINDS = ("build", "mend", "break", "measure", "explain")
 NEEDED = ("title", "kind", "difficulty", "minutes", "points", "submit")
@@ -196,17 +198,28 @@ class Exercise:
     @property
     def has_solution(self) -> bool:
         """Is the solution in this copy of the workbook?"""
-        return (self.folder / "solution.patch").exists() or (self.folder / "solution").is_dir()
+        return self.path("solution").exists()
+
+    def path(self, which: str) -> Path:
+        """The file that holds the change of a tree."""
+        return self.folder / f"{which}.change"
+
+    def change(self, which: str) -> Change:
+        """What makes the tree of the one that it builds on; nothing at all where there is no such file."""
+        path = self.path(which)
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        return changeform.parse(text, f"{self.where}/{path.relative_to(self.folder)}")
 
     def stage(self) -> Tree:
         """The chapter's files that the exercise begins with, README.md, and a Makefile where there are programs."""
         tree: Tree = {"README.md": self.readme}
+        own = {hunk.file for hunk in self.change("starter").hunks if hunk.how == "new"}
         if self.programs:
             tree["Makefile"] = self.makefile()
         for name in self.files:
             folder = self.root / ("common" if name.endswith(".h") else f"chapters/{self.conf.get('stage', self.chapter)}")
             if not (folder / name).exists():
-                if (self.folder / "starter" / name).exists():
+                if name in own:
                     continue
                 raise Problem(f"{self.where}/exercise.conf: there is no {name} in {folder.relative_to(self.root)}")
             tree[name] = (folder / name).read_text(encoding="utf-8")
@@ -233,31 +246,18 @@ class Exercise:
         """The tree "starter", "solution" or "wrong/NAME"."""
         if which == "stage":
             return self.stage()
-        if which == "starter":
-            return self.with_headers(self._over(self.stage(), "starter"))
-        if which == "solution":
-            if not self.has_solution:
-                raise Problem(f"{self.name}: the solution is not in this copy of the workbook")
-            return self._over(self.tree("starter"), "solution")
-        if which.startswith("wrong/"):
-            if which[len("wrong/") :] not in self.wrong_names():
-                raise Problem(f"{self.name}: there is no {self.where}/{which}.patch and no folder {which}/")
-            return self._over(self.tree("solution"), which)
-        raise Problem(f"{which}: a tree is starter, solution or wrong/NAME")
+        if which == "solution" and not self.has_solution:
+            raise Problem(f"{self.name}: the solution is not in this copy of the workbook")
+        if which.startswith("wrong/") and not self.path(which).exists():
+            raise Problem(f"{self.name}: there is no {self.where}/{which}.change")
+        tree = changeform.apply(self.base(which), self.change(which))
+        return self.with_headers(tree) if which == "starter" else tree
 
     def base(self, which: str) -> Tree:
-        """The tree that `which` is written down against."""
+        """The tree that `which` builds on."""
+        if which not in ("starter", "solution") and not which.startswith("wrong/"):
+            raise Problem(f"{which}: a tree is starter, solution or wrong/NAME")
         return self.tree({"starter": "stage", "solution": "starter"}.get(which, "solution"))
-
-    def _over(self, tree: Tree, which: str) -> Tree:
-        """The tree with what WHICH.patch and the files of WHICH/ say."""
-        patch, folder = self.folder / f"{which}.patch", self.folder / which
-        if patch.exists():
-            tree = patches.apply(tree, patch.read_text(encoding="utf-8"), f"{self.where}/{which}.patch")
-        if folder.is_dir():
-            tree = {**tree, **read_folder(folder)}
-            tree.pop("about", None)
-        return tree
 
     def starter(self) -> Tree:
         return self.tree("starter")
@@ -265,22 +265,16 @@ class Exercise:
     # ---- wrong solutions ----
 
     def wrong_names(self) -> List[str]:
-        folder = self.folder / "wrong"
-        return sorted({path.stem if path.suffix == ".patch" else path.name for path in folder.glob("*")})
+        return sorted(path.stem for path in self.folder.glob("wrong/*.change"))
 
     def wrong(self, name: str) -> Wrong:
         """What a wrong solution says about itself."""
-        path = self.folder / "wrong" / f"{name}.patch"
-        path = path if path.exists() else self.folder / "wrong" / name / "about"
-        where = path.relative_to(self.root)
-        if not path.exists():
-            raise Problem(f"{self.name}: there is no {where}")
-        head = patches.parse(path.read_text(encoding="utf-8"), str(where)).head
-        said = dict(line.partition(": ")[::2] for line in head if ": " in line)
-        missing = [key for key in PROOF if not said.get(key, "").strip()]
+        change = self.change(f"wrong/{name}")
+        said = change.said()
+        missing = [key for key in PROOF if not said.get(key)]
         if missing:
-            raise Problem(f"{where}: its first lines must say `{missing[0]}: ...`")
-        return Wrong(name, *(said[key].strip() for key in PROOF))
+            raise Problem(f"{change.where}: its first lines must say `{missing[0]}: ...`")
+        return Wrong(name, *(said[key] for key in PROOF))
 
 
 # ---- finding ----
@@ -328,6 +322,7 @@ def write_tree(tree: Tree, folder: Path) -> None:
     """Writes the files of a tree into a folder, which is made where it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in tree.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(text.encode("utf-8", "surrogateescape"))
         if name.endswith((".py", ".sh")):
             (folder / name).chmod(0o755)

@@ -16,58 +16,21 @@ resolved in one chapter need not be resolved again in the next. It follows that
 - a change that a later chapter has of its own and that is not committed goes on from there, too;
 - where a chapter has no use for the change (the code is gone there), the road ends.
 
-It stops at the first chapter with a conflict, with git's markers in its file. Nothing is committed:
-look at it with `git diff`, run the tests, then commit. Exit status 1 for a conflict, 2 for a mistake.
+It stops at the first chapter with a conflict, with git's markers in its file. At the end it mends the faults and
+the exercises that no longer fit, as `changes.py carry` does. Nothing is committed: look at it with `git diff`,
+run the tests, then commit. Exit status 1 for a conflict, 2 for a mistake.
 """
 from __future__ import annotations
 
 import argparse
 import os
-import re
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
+import changes
 from layout import PAIR, ROOT, Problem, chapter, chapters, quit_with
-
-MARKER = re.compile(r"^(<{7}|\|{7}|={7}|>{7})( |$)", re.M)
-
-
-def git(root: Path, *args: str) -> "subprocess.CompletedProcess[str]":
-    try:
-        command = ["git", "-C", str(root), *args]
-        return subprocess.run(command, capture_output=True, encoding="utf-8")
-    except FileNotFoundError:
-        raise Problem("git is needed for this: apt-get install git") from None
-
-
-def committed(root: Path, rev: str, path: str) -> Optional[str]:
-    """A file as it is in a commit; None where the commit has no such file."""
-    found = git(root, "show", f"{rev}:./{path}")
-    return found.stdout if found.returncode == 0 else None
-
-
-def merge(ours: str, base: str, theirs: str, labels: Tuple[str, str, str]) -> Tuple[str, bool]:
-    """A three-way merge; the text, and whether it is free of conflicts."""
-    with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder, name) for name in ("ours", "base", "theirs")]
-        for file, text in zip(files, (ours, base, theirs)):
-            file.write_text(text, encoding="utf-8")
-        names = [word for label in labels for word in ("-L", label)]
-        found = git(Path(folder), "merge-file", "-p", "--diff3", *names, *map(str, files))
-    if found.returncode < 0 or found.returncode > 127:
-        raise Problem(f"git merge-file: {found.stderr.strip()}")
-    return found.stdout, found.returncode == 0
-
-
-def conflicts(text: str) -> List[int]:
-    """The lines on which conflicts begin (or, half resolved, where a marker is left)."""
-    lines = [text.count("\n", 0, m.start()) + 1 for m in MARKER.finditer(text)]
-    begins = [text.count("\n", 0, m.start()) + 1 for m in re.finditer(r"^<{7} ", text, re.M)]
-    return begins or lines[:1]
-
+from merging import committed, conflicts, git, merge
 
 class Road:
     """The texts of all stages, as they were in the commit and as they become."""
@@ -174,7 +137,8 @@ def main(argv: List[str], root: Path = ROOT) -> int:
     try:
         start = chapter(args.chapter, root)
         resume = chapter(args.resume, root) if args.resume else None
-        return forward(root, start, args.base, resume, args.dry_run)
+        status = forward(root, start, args.base, resume, args.dry_run)
+        return status if status or args.dry_run else min(1, changes.carry(root, args.base))
     except Problem as problem:
         quit_with(str(problem))
 

@@ -20,7 +20,7 @@ import packing
 from layout import ROOT, Problem, quit_with
 
 TARGET = ROOT / "build" / "autograder.zip"
-NOT_NEEDED = re.compile(r"chapters/\d\d/exercises/[^/]+/(solution\.patch|solution/|wrong/|key\.md)|tests/broken/|book/")
+NOT_NEEDED = re.compile(r"chapters/\d\d/exercises/[^/]+/(solution\.change|wrong/|key\.md)|tests/broken/|book/")
 SETUP = """\
 #!/bin/sh
 # Makes the container ready: a compiler, make, pytest.

@@ -28,9 +28,9 @@ from layout import ROOT, Problem, quit_with
 TARGET = ROOT / "build" / "handout.tar.gz"
 FOLDER = "workbook"  # that the archive unpacks to
 NOT_FOR_STUDENTS = re.compile(
-    r"chapters/\d\d/exercises/[^/]+/(solution\.patch|solution/|wrong/|key\.md)"
+    r"chapters/\d\d/exercises/[^/]+/(solution\.change|wrong/|key\.md)"
     r"|tests/broken/|book/teaching/"
-    r"|tests/test_(broken|stages|headers|tools|harness|front_door|exercises|classroom|book|vectors)\.py"
+    r"|tests/test_(broken|stages|headers|tools|changes|harness|front_door|exercises|classroom|book|vectors)\.py"
     r"|tests/tools/(check|gradescope|handout|packing|classroom|prove|hours)\.py"
 )
 # What make cannot do without them: these targets are left out of the Makefile and of make help.
