@@ -27,9 +27,9 @@ from typing import Dict, List, Mapping, Optional, Sequence, Union
 
 import compiling
 import exercises
+from changeform import Tree
 from confine import Confinement, Limits, sanitized
 from exercises import Exercise, Handed
-from patches import Tree
 
 FACTOR = "4"  # of time limits, for programs with a sanitizer
 CRASH = re.compile(r"killed by SIG(SEGV|BUS|ABRT|FPE|ILL)")  # a sanitizer would name the line
