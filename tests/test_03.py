@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from cases import Case, cases, client_errors, processes, readme
+from cases import Case, cases, client_errors, leaks, processes, readme
 from harness import Server, run_client, wait_until
 from harness.fake import FakeServer
 
@@ -18,6 +18,11 @@ def test_shared(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(3, client_errors))
 def test_client_errors(case: Case) -> None:
+    case(3)
+
+
+@pytest.mark.parametrize("case", cases(3, leaks))
+def test_leaks(case: Case) -> None:
     case(3)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, framing, processes, readme, strings
+from cases import Case, abuse, cases, client_errors, framing, leaks, processes, readme, strings
 
 
 @pytest.mark.parametrize("case", cases(7, framing))
@@ -23,6 +23,11 @@ def test_shared(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(7, client_errors))
 def test_client_errors(case: Case) -> None:
+    case(7)
+
+
+@pytest.mark.parametrize("case", cases(7, leaks))
+def test_leaks(case: Case) -> None:
     case(7)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, framing, processes, readme, strings
+from cases import Case, abuse, cases, client_errors, framing, leaks, processes, readme, strings
 from harness import run_program
 from harness.settings import ROOT, limit
 
@@ -31,6 +31,11 @@ def test_shared(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(8, client_errors))
 def test_client_errors(case: Case) -> None:
+    case(8)
+
+
+@pytest.mark.parametrize("case", cases(8, leaks))
+def test_leaks(case: Case) -> None:
     case(8)
 
 

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, clients, framing, processes, readme, replies, strings
+from cases import Case, abuse, cases, client_errors, clients, framing, leaks, processes, readme, replies, strings
 from harness.settings import ROOT, limit
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
@@ -33,6 +33,11 @@ def test_shared(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(9, client_errors))
 def test_client_errors(case: Case) -> None:
+    case(9)
+
+
+@pytest.mark.parametrize("case", cases(9, leaks))
+def test_leaks(case: Case) -> None:
     case(9)
 
 

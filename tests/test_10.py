@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, clients, framing, processes, readme, replies, strings
+from cases import Case, abuse, cases, client_errors, clients, framing, leaks, processes, readme, replies, strings
 from cases.labs import lab_passes, lab_sees
 from harness import check_session, run_program, settings
 from harness.settings import ROOT
@@ -36,6 +36,11 @@ def test_shared(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(10, client_errors))
 def test_client_errors(case: Case) -> None:
+    case(10)
+
+
+@pytest.mark.parametrize("case", cases(10, leaks))
+def test_leaks(case: Case) -> None:
     case(10)
 
 

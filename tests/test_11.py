@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, clients, framing, processes, readme, replies, strings, zsets
+from cases import Case, abuse, cases, client_errors, clients, framing, leaks, processes, readme, replies, strings, zsets
 from cases.labs import lab_passes, lab_sees
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
@@ -27,6 +27,11 @@ def test_shared(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(11, client_errors))
 def test_client_errors(case: Case) -> None:
+    case(11)
+
+
+@pytest.mark.parametrize("case", cases(11, leaks))
+def test_leaks(case: Case) -> None:
     case(11)
 
 

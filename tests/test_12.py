@@ -7,7 +7,7 @@ from typing import Iterator, List, Tuple
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, clients, framing, idle, processes, readme, replies, strings, zsets
+from cases import Case, abuse, cases, client_errors, clients, framing, idle, leaks, processes, readme, replies, strings, zsets
 from cases.idle import now_ms
 from cases.talk import say
 from harness import Conn, Server, limit
@@ -60,6 +60,11 @@ def test_shared(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(12, client_errors))
 def test_client_errors(case: Case) -> None:
+    case(12)
+
+
+@pytest.mark.parametrize("case", cases(12, leaks))
+def test_leaks(case: Case) -> None:
     case(12)
 
 

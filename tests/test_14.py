@@ -10,7 +10,7 @@ from typing import Callable, Dict, List
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, clients, framing, idle, processes, readme, replies, strings, ttl, zsets
+from cases import Case, abuse, cases, client_errors, clients, framing, idle, leaks, processes, readme, replies, strings, ttl, zsets
 from cases.idle import cpu_us, now_ms
 from cases.labs import lab_passes, lab_sees
 from cases.processes import leaves
@@ -41,6 +41,11 @@ def test_shared(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(14, client_errors))
 def test_client_errors(case: Case) -> None:
+    case(14)
+
+
+@pytest.mark.parametrize("case", cases(14, leaks))
+def test_leaks(case: Case) -> None:
     case(14)
 
 

@@ -1,0 +1,365 @@
+"""What programs give back when they end (clients from 03 on, servers from 06 on: those end by themselves). A
+session in which everything happens to a server, and one for a client, are run twice: with each block and
+descriptor counted (leaks.c), and in programs that are built with the address sanitizer.
+"""
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
+
+import pytest
+
+from harness import Conn, Err, Server, Status, fail, limit, settings, wait_until, wire
+from harness.build import program
+from harness.fake import FakeServer, replies
+from harness.process import SANITIZER, clean_env
+from harness.settings import ROOT
+from harness.wire import frame
+
+from . import case
+from .client_errors import good_talk
+from .talk import bulk, done, encode, encode_replies, found, numbered, preload, say, start, talk, too_much, watched
+
+__tracebackhide__ = settings.__tracebackhide__
+
+# ---- what is left ----
+
+
+class Left:
+    """Counts what a program leaves behind: Left().env goes to it, look() says what is wrong, or ""."""
+
+    def __init__(self) -> None:
+        self.file = tempfile.NamedTemporaryFile()
+        self.file.write(bytes(8 * 12))
+        self.file.flush()
+        os.chmod(self.file.name, 0o666)  # the program may run as another user
+        self.env = {"LEAKS_FILE": self.file.name, **preload("leaks")}
+
+    def look(self) -> str:
+        self.file.seek(0)
+        ended, fds, blocks, size, *sizes = struct.unpack("=12Q", self.file.read(8 * 12))
+        if not ended:
+            return "it did not end by itself"
+        wrong = []
+        if blocks:
+            first = ", ".join(str(n) for n in sizes[:blocks])
+            wrong.append(f"{blocks} blocks of memory, {size} bytes (sizes: {first}{', ...' * (blocks > 8)})")
+        if fds:
+            wrong.append(f"{fds} open descriptors")
+        return " and ".join(wrong)
+
+
+def checked_program(chapter: int, name: str) -> List[str]:
+    """The chapter's program, built with the address sanitizer; skips where there is none."""
+    folder = settings.build_dir() / "leaks"
+    folder.mkdir(parents=True, exist_ok=True)
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    with open(folder / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another pytest may build beside us
+        if not _finds_leaks(folder, compiler):
+            pytest.skip(f"{compiler[0]} builds no program that finds its leaks (-fsanitize=address)")
+        source = settings.build_dir() / f"{chapter:02}" / f"{name}.c"  # there for a program that is wrong on purpose
+        if not source.exists():
+            source = ROOT / "chapters" / f"{chapter:02}" / f"{name}.c"
+        own = settings.build_dir() / "include"  # of make test HEADERS= and of wrong programs
+        include = own if (own / "base.h").exists() else ROOT / "common"
+        target = folder / f"{name}-{chapter:02}"
+        newest = max(path.stat().st_mtime for path in [source, *include.glob("*.h")])
+        if not target.exists() or target.stat().st_mtime < newest:
+            _compile(compiler, source, target, include)
+    return [str(target)]
+
+
+def _compile(compiler: Sequence[str], source: Path, target: Path, include: Path) -> None:
+    words = [*compiler, "-std=gnu11", "-g", "-fsanitize=address", f"-I{include}", str(source), "-o", str(target), "-pthread"]
+    built = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if built.returncode:
+        fail(f"{source} does not build with -fsanitize=address:\n{built.stdout}")
+
+
+def _finds_leaks(folder: Path, compiler: Sequence[str]) -> bool:
+    """Can this compiler build a program with the sanitizer, and does it see a leak here? Asked once a folder."""
+    answer = folder / "finds-leaks"
+    if not answer.exists():
+        source = folder / "leak.c"
+        source.write_text("#include <stdlib.h>\nint main(void) { *(void *volatile *)malloc(8) = 0; return 0; }\n")
+        finds = False
+        with suppress(AssertionError):
+            _compile(compiler, source, folder / "leak", folder)
+            ran = subprocess.run([str(folder / "leak")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            finds = "LeakSanitizer: detected memory leaks" in ran.stdout
+        answer.write_text("yes" if finds else "no")
+    return answer.read_text() == "yes"
+
+
+# ---- what happens to a server ----
+
+
+def everything(server: Server, stack: ExitStack) -> None:
+    """Every way in which a connection, a key or a message may end; what stays, stays until the server ends."""
+    chapter = server.chapter
+    conn = stack.enter_context(server.connect())
+    say(conn)
+    _connections(server, stack)
+    if chapter >= 7:
+        _strings(conn)
+    if chapter >= 9:
+        _large(conn)
+    if chapter >= 11:
+        _sets(conn)
+    if chapter >= 13:
+        _deadlines(conn)
+    if chapter >= 14:
+        _for_the_pool(conn)
+    say(conn)
+
+
+def _connections(server: Server, stack: ExitStack) -> None:
+    chapter = server.chapter
+    good = encode(chapter, talk(chapter, 3, "c")[0])
+    bad = [wire.u32(wire.max_msg(chapter) + 1) + b"xyz", wire.u32(2**32 - 1)]
+    if chapter >= 7:
+        bad += list(wire.malformed_requests(chapter).values())
+    before = server.fd_count()
+    for data in [b"", good[:2], good[:4], good[:-1], good, good + b"\1", *bad, *(good + wrong for wrong in bad[:2])]:
+        for how in ("close", "reset", "half"):
+            with server.connect() as conn:
+                conn.send_some(data)
+                if how == "reset":
+                    conn.reset()
+                elif how == "half":
+                    with suppress(OSError):
+                        conn.shutdown_write()
+                    conn.read_to_end()
+    for how in ("close", "reset"):  # with replies unread
+        conn = server.connect(rcvbuf=4096)
+        conn.send_some(encode(chapter, too_much(chapter)[0][:20]), 0.02)
+        conn.reset() if how == "reset" else conn.close()
+    wait_until(lambda: server.fd_count() == before, "the connections that have gone are closed")
+    for data in [b"", good[:2], good[:-1], *bad[:3]]:  # these stay
+        stack.enter_context(server.connect()).send_some(data)
+    stack.enter_context(server.connect(rcvbuf=4096)).send_some(encode(chapter, too_much(chapter)[0][:20]), 0.02)
+
+
+def _strings(conn: Conn) -> None:
+    chapter = conn.chapter
+    conn.ask("set", "k", "v", expect=done(chapter))
+    for value in ("", "x" * 3000, "y"):
+        conn.ask("set", "k", value, expect=done(chapter))
+        conn.ask("get", "k", expect=found(chapter, value.encode()))
+    for words in (["del", "k"], ["del", "k"], ["get", "none"], ["nonsense"], ["get"], ["set", "k"], ["del", "k", "k"]):
+        conn.ask(*words)
+    nil = encode_replies(chapter, [done(chapter)])
+    bulk(conn, numbered(range(3000), "set", "key:######", "value"), nil)  # the table grows
+    one = encode_replies(chapter, [Status(0, b"") if chapter < 9 else 1])
+    bulk(conn, numbered(range(0, 3000, 2), "del", "key:######"), one)
+
+
+def _large(conn: Conn) -> None:
+    conn.ask("set", "large", b"x" * (4 << 20), expect=None)
+    conn.ask("get", "large", expect=b"x" * (4 << 20))
+    conn.ask("set", "large", b"small", expect=None)
+    if conn.chapter > 9:
+        return  # the code is the same from there on
+    names = [b"%02d" % i + b"n" * (1 << 20) for i in range(33)]
+    for name in names:
+        conn.ask("set", name, "", expect=None)
+    conn.ask("keys", expect=Err(2))
+    for name in names:
+        conn.ask("del", name, expect=1)
+
+
+def _sets(conn: Conn) -> None:
+    one = frame(wire.encode_value(1))
+    bulk(conn, numbered(range(300), "zadd", "z", "1.5", "name:######"), one)
+    conn.ask("zadd", "z", "2", "name:000000", expect=0)
+    conn.ask("zadd", "z", "2", "name:000000", expect=0)
+    conn.ask("zscore", "z", "name:000000", expect=2.0)
+    conn.ask("zquery", "z", "1", "", "0", "10")
+    bulk(conn, numbered(range(0, 300, 3), "zrem", "z", "name:######"), one)
+    for words in (
+        ["zrem", "z", "none"], ["zrem", "none", "a"], ["zscore", "none", "a"], ["zscore", "z", "none"], ["zadd", "z", "nan", "a"],
+        ["zadd", "new", "x", "a"], ["zadd", "large", "1", "a"], ["zadd", "z", "1"], ["zquery", "z", "0", "", "x", "1"], ["get", "z"],
+    ):  # fmt: skip
+        conn.ask(*words)
+    conn.ask("zadd", "short", "1", "only", expect=1)
+    conn.ask("zrem", "short", "only", expect=1)  # and the key with it
+    for name in ("gone", "replaced", "stays"):
+        bulk(conn, numbered(range(50), "zadd", name, "1", "name:######"), one)
+    conn.ask("del", "gone", expect=1)
+    conn.ask("set", "replaced", "by a string")
+
+
+def _deadlines(conn: Conn) -> None:
+    one = frame(wire.encode_value(1))
+    bulk(conn, numbered(range(500), "set", "t:######", ""), frame(wire.encode_value(None)))
+    bulk(conn, numbered(range(500), "pexpire", "t:######", "600000"), one)
+    bulk(conn, numbered(range(0, 100), "del", "t:######"), one)
+    bulk(conn, numbered(range(100, 200), "persist", "t:######"), one)
+    bulk(conn, numbered(range(200, 300), "set", "t:######", "x"), frame(wire.encode_value(None)))
+    bulk(conn, numbered(range(300, 400), "pexpire", "t:######", "0"), one)
+    bulk(conn, numbered(range(400, 450), "pexpire", "t:######", "1"), one)
+    conn.ask("zadd", "soon", "1", "a", expect=1)
+    conn.ask("pexpire", "soon", "1", expect=1)
+    conn.ask("zadd", "later", "1", "a", expect=1)
+    conn.ask("expire", "later", "600", expect=1)
+    for words in (["expire", "none", "1"], ["pexpire", "later", "x"], ["ttl", "none"], ["persist", "none"]):
+        conn.ask(*words)
+    wait_until(lambda: conn.ask("pttl", "soon") == -2 and conn.ask("pttl", "t:000449") == -2, "keys expire")
+
+
+def _for_the_pool(conn: Conn) -> None:
+    """Sets that the loop does not free itself: deleted, replaced, expired, and still there at the end."""
+    one = frame(wire.encode_value(1))
+    for name in ("big1", "big2", "big3", "big4"):
+        bulk(conn, numbered(range(10_001), "zadd", name, "1", "n######"), one)
+    conn.ask("pexpire", "big2", "1", expect=1)
+    wait_until(lambda: conn.ask("pttl", "big2") == -2, "the large set expires")
+    conn.ask("set", "big3", "x")
+    conn.ask("del", "big1", expect=1)
+
+
+Watch = Callable[[], "Optional[Left]"]
+
+
+def _ends(server: Server, left: "Optional[Left]", what: str) -> None:
+    """Fails unless the server ends with status 0 on SIGTERM and has given back what it took."""
+    status = server.stop(signal.SIGTERM)
+    if status != 0:
+        fail(f"{what} must end with status 0 on SIGTERM, not {status}:\n" + "\n".join(server.log[-40:]))
+    wrong = left.look() if left else ""
+    if wrong:
+        fail(f"{what} has ended and not given back {wrong}")
+
+
+def _server_sessions(chapter: int, command: Optional[List[str]], watch: Watch) -> None:
+    left = watch()
+    with start(chapter, command=command, env=left.env if left else {}) as server, ExitStack() as stack:
+        everything(server, stack)
+        if chapter >= 14:  # the signal comes while this is still queued
+            stack.enter_context(server.connect()).ask("del", "big4", expect=1)
+        _ends(server, left, "a server to which everything has happened")
+    left = watch()
+    with start(chapter, command=command, env=left.env if left else {}, nofile=20) as server, ExitStack() as stack:
+        conns = [stack.enter_context(server.connect()) for _ in range(30)]
+        say(conns[0])
+        _ends(server, left, "a server that is out of descriptors")
+    if chapter >= 12:
+        left = watch()
+        env = {**(left.env if left else {}), "IDLE_TIMEOUT_MS": "40"}
+        with start(chapter, command=command, env=env) as server, ExitStack() as stack:
+            before = server.fd_count()
+            late = stack.enter_context(server.connect(rcvbuf=4096))
+            late.send_some(encode(chapter, too_much(chapter)[0][:20]), 0.02)
+            conns = [stack.enter_context(server.connect()) for _ in range(4)]
+            for conn, data in zip(conns, (b"", b"\1", b"\5\0\0\0he", wire.u32(2**32 - 1))):
+                conn.send_some(data)
+            for conn in conns:
+                conn.read_to_end()
+            wait_until(lambda: server.fd_count() == before, "connections on which nothing moves are closed")
+            _ends(server, left, "a server that has closed idle connections")
+
+
+@case(since=6, inside=True, time_limit=40)
+def servers_give_everything_back(chapter: int) -> None:
+    """When one ends by SIGTERM, no block and no descriptor is left, whether a pointer still leads there or not."""
+    if not watched():  # a sanitizer has an allocator of its own
+        _server_sessions(chapter, None, Left)
+
+
+@case(since=6, inside=True, time_limit=60)
+def servers_with_a_sanitizer(chapter: int) -> None:
+    """The same, for what no count sees: memory that is used after it was freed, or behind its end."""
+    if not watched():  # they all have one then
+        _server_sessions(chapter, checked_program(chapter, "server"), lambda: None)
+
+
+# ---- what happens to a client ----
+
+
+def _client_runs(chapter: int) -> "List[Tuple[str, List[str], bytes, Callable[[socket.socket], None], int]]":
+    """What, arguments, standard input, the server's part, the exit status."""
+    good = good_talk(chapter)
+
+    def serve(sock: socket.socket) -> None:
+        if chapter == 3:
+            sock.recv(64)
+            sock.sendall(b"world")
+        elif chapter == 5:
+            while sock.send(sock.recv(64)):
+                pass
+        else:
+            replies(*good.replies)(sock)
+
+    runs = [("a good talk", list(good.args), good.stdin, serve, 0)]
+    if chapter < 5:
+        return runs
+    if chapter == 7 or chapter == 8:
+        return runs + [("a reply as long as may be", ["get", "k"], b"", replies(frame(wire.u32(0) + b"x" * 4092)), 0)]
+    if chapter < 9:
+        return runs
+    nil = frame(wire.encode_value(None))
+    deep = frame((b"\4" + wire.u32(1)) * 900 + b"\0")
+    long = b"set k " + b"x" * 3_000_000 + b"\n"
+
+    return runs + [
+        ("one command", ["set", "k", "v" * 100_000], b"", replies(frame(wire.encode_value(b"y" * 300_000))), 0),
+        ("an array", ["keys"], b"", replies(deep), 0),
+        ("too many arguments", ["x"] * 1025, b"", replies(nil), 1),
+        ("many lines", [], b"get k\n" * 50, replies(*[nil] * 50), 0),
+        ("long lines and replies", [], long * 2, replies(nil, frame(wire.encode_value(b"y" * 3_000_000))), 0),
+        ("lines that cannot be sent", [], b'set k "\nget \0\n' + b"x " * 1025 + b"\nget k", replies(nil), 1),
+        ("no line", [], b"", replies(), 0),
+    ] + [("a line that is too long", [], b"set k " + b"x" * (33 << 20) + b"\nget k\n", replies(nil), 1)] * (chapter == 9)
+
+
+def _client_sessions(chapter: int, command: List[str], watch: Watch) -> None:
+    for what, args, stdin, handler, status in _client_runs(chapter):
+        left = watch()
+        with FakeServer(handler) as fake:
+            done = subprocess.run(
+                [*command, *args], input=stdin, env=clean_env({"PORT": str(fake.port), **(left.env if left else {})}),
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=limit(10),
+            )  # fmt: skip
+        errors = done.stderr.decode(errors="backslashreplace")
+        if done.returncode != status or any(SANITIZER.search(line) for line in errors.splitlines()):
+            fail(f"{what}: the client must end with status {status}, not {done.returncode}:\n{errors[-4000:]}")
+        wrong = left.look() if left else ""
+        if wrong:
+            fail(f"{what}: the client has ended and not given back {wrong}")
+
+
+@case(since=3, inside=True)
+def clients_give_everything_back(chapter: int) -> None:
+    """When one ends, no block and no descriptor is left."""
+    if not watched():
+        _client_sessions(chapter, program(chapter, "client"), Left)
+
+
+@case(since=3, inside=True, time_limit=60)
+def clients_with_a_sanitizer(chapter: int) -> None:
+    """The same, for what no count sees; and with replies that are wrong."""
+    if watched() or chapter in (8, 10, 13, 14):
+        return  # the client of the chapter before, and a comment
+    command = checked_program(chapter, "client")
+    _client_sessions(chapter, command, lambda: None)
+    if chapter < 9:
+        return
+    bad = [data for data in wire.malformed_replies(chapter).values() if len(data) > 4][:12]
+    for data in bad:
+        with FakeServer(replies(data)) as fake:
+            done = subprocess.run(
+                [*command, "get", "k"], env=clean_env({"PORT": str(fake.port)}), stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=limit(10),
+            )  # fmt: skip
+        if done.returncode != 1 or len(done.stderr.splitlines()) != 1:
+            fail(f"a malformed reply, {data[:40].hex(' ')}: the client ends with {done.returncode}:\n{done.stderr.decode()[-4000:]}")
