@@ -1,7 +1,7 @@
 // base.h: built in chapter 03
 //
 // What every program here needs before it can start: a way to say something, a way to give up,
-// and its settings.
+// three descriptors that are taken, and its settings.
 //
 //   PORT   port to listen on or to connect to, 1234 by default; a server takes 0 for "any free one"
 //   BIND   IPv4 address that a server listens on, 127.0.0.1 by default
@@ -13,6 +13,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -52,6 +53,17 @@ __attribute__((format(printf, 1, 2), noreturn)) static inline void die(const cha
     va_end(args);
     fprintf(stderr, ": %s\n", strerror(err));
     exit(1);
+}
+
+// Opens /dev/null where standard input, output or error is closed, as in `./server 2>&-`. A new
+// descriptor gets the lowest number that is free: a client would get 2, and read our messages.
+// To be called before anything else is opened. Ends the program where it cannot.
+static inline void hold_std_fds(void) {
+    for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd) {
+            die("open /dev/null");
+        }
+    }
 }
 
 // Returns the number in environment variable `name`, or `fallback` where it is not set or empty.

@@ -12,6 +12,7 @@
 #include "base.h"
 
 int main(void) {
+    hold_std_fds();
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     if (fd < 0) {
         die("socket");

@@ -34,6 +34,7 @@ static void do_something(int connfd) {
 // ---- main: get a listening socket, then serve whoever connects ----
 
 int main(void) {
+    hold_std_fds();
     // Writing to a client that has left shall fail with EPIPE, not end this program.
     signal(SIGPIPE, SIG_IGN);
 

@@ -68,6 +68,7 @@ static bool one_request(int connfd) {
 // ---- main: one client after the other, each until it leaves ----
 
 int main(void) {
+    hold_std_fds();
     // Writing to a client that has left shall fail with EPIPE, not end this program.
     signal(SIGPIPE, SIG_IGN);
 

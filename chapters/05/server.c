@@ -68,6 +68,7 @@ static void accept_new_conn(int listen_fd) {
 // ---- main: the event loop ----
 
 int main(void) {
+    hold_std_fds();
     // Writing to a client that has left shall fail with EPIPE, not end this program.
     signal(SIGPIPE, SIG_IGN);
 

@@ -246,10 +246,13 @@ static bool accept_new_conn(void) {
 // ---- main: the event loop ----
 
 // A flag alone would be a race: the signal may come after we looked at it and before poll() waits.
-// A byte in a pipe waits for us. The flag ends a turn that is under way.
+// A byte in a pipe waits for us. The flag ends a turn that is under way. A second signal finds no
+// handler any more: it ends the program at once, whatever the first one has to wait for.
 static void on_stop_signal(int sig) {
     (void)sig;
     int err = errno;
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
     g_data.stopping = 1;
     if (write(g_data.stop_pipe[1], "", 1) < 0) {
         // The pipe is full: poll() will report it all the same.
@@ -296,6 +299,7 @@ static bool one_turn(void) {
 }
 
 int main(void) {
+    hold_std_fds();
     catch_signals();
     g_data.listen_fd = tcp_listen(env_ip("BIND"), env_port());
     if (fd_set_nb(g_data.listen_fd) < 0) {

@@ -63,6 +63,7 @@ static void read_res(int fd) {
 }
 
 int main(int argc, char **argv) {
+    hold_std_fds();
     if (argc < 2) {
         msg("usage: %s command [argument ...]", argv[0]);
         return 1;

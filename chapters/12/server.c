@@ -821,10 +821,13 @@ static void process_timers(int64_t now_ms) {
 // ---- main: the event loop ----
 
 // A flag alone would be a race: the signal may come after we looked at it and before poll() waits.
-// A byte in a pipe waits for us. The flag ends a turn that is under way.
+// A byte in a pipe waits for us. The flag ends a turn that is under way. A second signal finds no
+// handler any more: it ends the program at once, whatever the first one has to wait for.
 static void on_stop_signal(int sig) {
     (void)sig;
     int err = errno;
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
     g_data.stopping = 1;
     if (write(g_data.stop_pipe[1], "", 1) < 0) {
         // The pipe is full: poll() will report it all the same.
@@ -874,6 +877,7 @@ static bool one_turn(void) {
 }
 
 int main(void) {
+    hold_std_fds();
     g_data.hash_key = hash_key_init();
     g_data.idle_timeout_ms = env_long("IDLE_TIMEOUT_MS", k_idle_timeout_ms, 0, INT_MAX);
     dlist_init(&g_data.idle_list);

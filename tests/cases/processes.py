@@ -6,17 +6,18 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Sequence
+from typing import List, Sequence
 
 from harness import Result, Server, fail, limit, run_client, run_program, settings, wait_until, wire
 from harness.fake import FakeServer
 
 from . import case
 from .talk import (
-    SMALL, Hammer, Hold, bulk, done, encode, encode_replies, numbered, paused, preload, say, start, talk, too_much, watched,
+    SMALL, Hammer, Hold, bulk, done, encode, encode_replies, found, numbered, paused, preload, say, start, talk, too_much, watched,
 )  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__
@@ -89,11 +90,35 @@ def same_port_again_at_once(chapter: int) -> None:
         server.connect().close()
 
 
+@case(since=3, inside=True)
+def closed_descriptors(chapter: int) -> None:
+    """Started without 0, 1 or 2, it opens nothing under these numbers: what it logs reaches no client, and no pipe
+    that it has for itself."""
+    requests, replies = talk(chapter, 4) if chapter in (4, 6) or chapter >= 7 else ([], [])
+    for closed in ((0,), (2,), (0, 2), (1, 2), (0, 1, 2)):
+        with Server(chapter, closed=closed) as server:
+            for fd in closed:
+                held = os.readlink(f"/proc/{server.pid}/fd/{fd}")
+                if held != "/dev/null":
+                    fail(f"a server that is started without the descriptors {closed} uses {fd} for {held}")
+            for _ in range(2):
+                with server.connect() as conn:
+                    if requests:
+                        conn.pipeline(requests, replies)
+                        conn.send(b"\0")
+                    else:
+                        conn.send(b"hello")
+                        conn.expect_bytes(b"world" if chapter == 3 else b"hello")
+                    conn.shutdown_write()
+                    conn.expect_closed()
+            assert server.alive()
+
+
 # ---- leaving ----
 
 
 def leaves(server: Server, sig: int, what: str) -> None:
-    """Fails unless the server ends with status 0 within a second of the signal."""
+    """Fails unless the server ends with status 0 within a second of the signal. 0: it had one already."""
     seconds = 10.0 if watched() else 1.0
     began = time.monotonic()
     status = server.stop(sig, seconds + 5)
@@ -142,7 +167,7 @@ def leaves_in_the_middle_of_a_turn(chapter: int) -> None:
         answered = sum(bool(conn.read_to_end()) for conn in conns[1:])
         if answered:
             fail(f"SIGTERM came while one client was served; {answered} others had their turn before the server left")
-        leaves(server, signal.SIGTERM, "a server in the middle of a turn")
+        leaves(server, 0, "a server in the middle of a turn")
 
 
 @case(since=8, inside=True)
@@ -180,15 +205,28 @@ def leaves_with_clients_in_every_state(chapter: int) -> None:
         leaves(server, signal.SIGTERM, "a server with clients in every state")
 
 
-@case(since=6)
-def leaves_once_for_many_signals(chapter: int) -> None:
-    """More of them while it leaves do no harm."""
-    with start(chapter) as server, server.connect() as conn:
-        say(conn)
-        for sig in (signal.SIGTERM, signal.SIGINT) * 10:
-            if server.alive():
-                os.kill(server.pid, sig)
-        leaves(server, signal.SIGTERM, "a server that got twenty signals")
+@case(since=6, inside=True)
+def leaves_at_once_for_a_second_signal(chapter: int) -> None:
+    """Whatever it is busy with, and whichever of the two signals came first."""
+    stops = (signal.SIGTERM, signal.SIGINT)
+    for first, second in ((a, b) for a in stops for b in stops):
+        hold = Hold()
+        with start(chapter, env=hold.env) as server, server.connect() as conn:
+            conn.send(encode(chapter, [(hold.WORD,) if chapter < 7 else ("get", hold.WORD)]))
+            wait_until(hold.is_held, "the server reads the request")
+            os.kill(server.pid, first)
+            wait_until(lambda: not pending(server.pid), "the first signal is delivered")
+            time.sleep(0.05)
+            assert server.alive(), "the first signal ended it where it stood"
+            status = server.stop(second, 2)
+            if status != -second:
+                fail(f"a busy server got {first.name}, then {second.name}: exit status {status}, not killed by the second")
+
+
+def pending(pid: int) -> bool:
+    """Does a signal wait for the process?"""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return any(int(line.split()[1], 16) for line in lines if line.startswith(("SigPnd:", "ShdPnd:")))
 
 
 @case(since=6)
@@ -235,6 +273,51 @@ def client_whose_server_hangs_up(chapter: int) -> None:
                     f"a reply that is wrong ({name}): one line on standard error and exit status 1 are "
                     f"expected, not status {result.status} and\n{result.stdout[-500:]}{result.stderr[-500:]}"
                 )
+
+
+@case(since=3, inside=True)
+def client_with_closed_descriptors(chapter: int) -> None:
+    """Started without 0, 1 or 2, it sends the server its request and nothing else."""
+    reply = {3: b"world", 4: wire.frame(b"world")}.get(chapter, b"")
+    if chapter >= 7:
+        reply = encode_replies(chapter, [found(chapter, b"world")])
+
+    def heard(closed: Sequence[int], args: Sequence[str], fails: bool) -> List[bytes]:
+        """What comes on each connection of the client, which gets an answer for every piece, or the piece itself. Where
+        the client is to fail, the end comes in place of an answer."""
+        came: List[List[bytes]] = []
+        over: List[bool] = []
+
+        def listen(sock: socket.socket) -> None:
+            pieces: List[bytes] = []
+            came.append(pieces)
+            try:
+                for piece in iter(lambda: sock.recv(1 << 16), b""):
+                    pieces.append(piece)
+                    if fails:
+                        sock.shutdown(socket.SHUT_WR)
+                    else:
+                        sock.sendall(reply or piece)
+            finally:
+                over.append(True)
+
+        with FakeServer(listen) as fake:
+            result = run_program(chapter, "client", args, closed=closed, env={"PORT": str(fake.port)})
+            wait_until(lambda: len(over) == (3 if chapter == 5 else 1), "the client hangs up")
+        status = 1 if fails or (args or chapter < 7) and 1 in closed else 0
+        if result.status != status:
+            fail(f"a client without the descriptors {closed}: exit status {result.status}, not {status}")
+        return sorted(b"".join(pieces) for pieces in came)
+
+    for fails in (False, True):
+        usual = heard((), client_args(chapter), fails)
+        for closed in ((0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)):
+            # What it cannot print ends it, maybe before the next request.
+            came = heard(closed, client_args(chapter), fails)
+            if not all(any(whole.startswith(part) for whole in usual) for part in came) or (1 not in closed and came != usual):
+                fail(f"a client that is started without the descriptors {closed} sends {came}, not {usual}")
+    if chapter >= 9 and heard((0,), (), False) != [b""]:
+        fail("a client without arguments and without standard input sends something")
 
 
 def _answer_anything(sock: socket.socket, data: bytes) -> None:

@@ -44,7 +44,8 @@ class Server:
     """A running server: `with Server(7) as server:`.
 
     env adds to the environment (without PORT and the like of the caller's). nofile is the number of
-    descriptors that it may have. command and cwd replace the chapter's program ($SERVER or built).
+    descriptors that it may have. closed are descriptors of 0, 1 and 2 that it is started without; then
+    nothing of its log may be seen. command and cwd replace the chapter's program ($SERVER or built).
     One that is early, from the middle of a chapter, may not say where it listens, nor know port 0.
     On leaving the context it gets SIGTERM; from chapter 06 on it must exit with 0. It fails when
     the server crashed, or when a sanitizer or valgrind reported anything.
@@ -56,15 +57,17 @@ class Server:
         *,
         env: Optional[Mapping[str, str]] = None,
         nofile: Optional[int] = None,
+        closed: Sequence[int] = (),
         command: Optional[Sequence[str]] = None,
         cwd: Optional[str] = None,
         port: Optional[int] = None,
         early: bool = False,
     ) -> None:
         self.chapter = chapter
-        self._early = early
+        self._early = early or bool(closed)
         self.env = dict(env or {})
         self.nofile = nofile
+        self.closed = closed
         self.command = list(command) if command else program(chapter, "server")
         self.cwd = cwd
         self.port = port or 0
@@ -85,7 +88,7 @@ class Server:
                 return self
             self._kill()
             taken = "in use" in "\n".join(self.lines)
-            if not (taken and settings.foreign("server") and not self._fixed_port):
+            if self._fixed_port or not (taken and (settings.foreign("server") or self._early)):
                 break
         fail(f"{problem}\n  command: {' '.join(self.command)}\n{self._log_text()}")
         raise AssertionError  # not reached
@@ -93,11 +96,12 @@ class Server:
     def _start(self) -> None:
         port = self.port
         if (settings.foreign("server") or self._early) and not self._fixed_port:
-            port = free_port()  # it may not know what port 0 means
+            port = free_port()  # it may not know what port 0 means, or cannot say which one it has
         env = clean_env({"PORT": str(port), **self.env})
         words = self.command
         if self.nofile is not None:
             words = ["sh", "-c", f'ulimit -n {self.nofile} && exec "$@"', "sh"] + words
+        words = without(self.closed, words)
         self._lines, self._ended = [], False
         self._asked_port = int(env["PORT"]) if env["PORT"].isdigit() else 0
         try:
@@ -319,12 +323,14 @@ def run_program(
     args: Sequence[Union[str, bytes]] = (),
     *,
     stdin: Union[str, bytes, None] = None,
+    closed: Sequence[int] = (),
     env: Optional[Mapping[str, str]] = None,
     seconds: float = 10.0,
 ) -> Result:
-    """Runs "server" (one that is to fail at start-up), "client" or a lab program to its end."""
+    """Runs "server" (one that is to fail at start-up), "client" or a lab program to its end, without
+    the descriptors of 0, 1 and 2 that are closed."""
     data = stdin.encode(errors="surrogateescape") if isinstance(stdin, str) else (stdin or b"")
-    words = [*program(chapter, name), *args]
+    words = without(closed, [*program(chapter, name), *args])
     try:
         process = subprocess.Popen(
             words, env=clean_env(env or {}), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -364,6 +370,12 @@ def run_client(
     port = server if isinstance(server, int) else getattr(server, "port")
     env = {"PORT": str(port), **(env or {})}
     return run_program(chapter, "client", args, stdin=stdin, env=env, seconds=seconds)
+
+
+def without(closed: Sequence[int], words: Sequence[Union[str, bytes]]) -> List[Union[str, bytes]]:
+    """The command line, started with these descriptors closed."""
+    closing = " ".join(f"{fd}>&-" for fd in closed)
+    return ["sh", "-c", f'exec "$@" {closing}', "sh", *words] if closed else [*words]
 
 
 def kill_all() -> None:
