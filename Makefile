@@ -22,7 +22,7 @@ endif
 # Programs are built side by side, by a make of their own.
 side_by_side = env -u MAKEFLAGS $(MAKE) -s --no-print-directory -O -j$(JOBS)
 
-.PHONY: all help $(CHAPTERS) build demo test broken asan tsan bench bench-quick bench-full book-check book-update \
+.PHONY: all help $(CHAPTERS) build demo test test-all broken asan tsan bench bench-quick bench-full book-check book-update \
     check-all exercises progress next exercises-check grade grade-all class-check handout gradescope \
     valgrind format format-check clean always
 
@@ -69,7 +69,8 @@ $(B)/compile: always
 
 run = $(pytest) tests/tools/runtests.py
 built = $(if $(and $(SERVER),$(CLIENT)),:,$(side_by_side) $1)
-test: ; @$(call built,build) && $(run) --all -- $(ARGS)
+test: ; @$(call built,build) && $(run) --new -- $(ARGS)
+test-all: ; @$(call built,build) && $(run) --all -- $(ARGS)
 $(CHAPTERS:%=test-%): test-%: ; @$(call built,build-$*) && $(run) $* -- $(ARGS)
 test-%: build ; @$(run) $* -- $(ARGS)
 broken: build ; @$(run) broken -- $(ARGS)

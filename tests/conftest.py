@@ -2,7 +2,8 @@
 
 Markers: `time_limit(seconds)` changes a test's limit (default 20 s); `inside` is for tests that look
 inside this project (stages, headers, unit programs): they are left out where SERVER= names another
-program. TEST_TIME_FACTOR multiplies all limits.
+program; `carried` is for cases that were the same in the chapter before, which make test leaves out. TEST_TIME_FACTOR
+multiplies all limits.
 """
 from __future__ import annotations
 
@@ -28,6 +29,7 @@ _left_out = 0
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "time_limit(seconds): the test's own time limit (default 20)")
     config.addinivalue_line("markers", "inside: looks inside this project, left out under SERVER=")
+    config.addinivalue_line("markers", "carried: nothing that it looks at changes here, see harness/carried.py")
     if config.option.tbstyle == "auto":
         config.option.tbstyle = "short"
     for sig in (signal.SIGTERM, signal.SIGHUP):

@@ -8,15 +8,12 @@ import pytest
 
 from cases import Case, abuse, cases, client_errors, clients, framing, leaks, processes, readme, replies, strings
 from cases.labs import lab_passes, lab_sees
-from harness import check_session, run_program, settings
+from harness import check_session, run_program
 from harness.settings import ROOT
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
 
-# Programs from elsewhere play all cases of chapter 09. Ours are the same pair, which a test below sees
-# to, and play some.
-FOREIGN = settings.foreign("server") or settings.foreign("client")
 # Sessions with a lab program look inside.
 SESSIONS = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.inside] if "./avl_show" in path.read_text() else [])
@@ -24,7 +21,7 @@ SESSIONS = [
 ]
 
 
-@pytest.mark.parametrize("case", cases(10, framing, strings))
+@pytest.mark.parametrize("case", cases(10, framing, abuse, strings, replies, clients))
 def test_as_before(case: Case) -> None:
     case(10)
 
@@ -47,13 +44,6 @@ def test_leaks(case: Case) -> None:
 @pytest.mark.parametrize("path", SESSIONS)
 def test_session(path: Path) -> None:
     check_session(str(path))
-
-
-if FOREIGN:
-
-    @pytest.mark.parametrize("case", cases(10, abuse, replies, clients))
-    def test_the_rest(case: Case) -> None:
-        case(10)
 
 
 @pytest.mark.parametrize("vector", vector_cases(10))

@@ -35,18 +35,29 @@ def run(command: List[str]) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, timeout=30)
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("name", NAMES)
-def test_header_stands_alone(name: str, compiler: str, tmp_path: Path) -> None:
-    """First, twice, and in two files of one program."""
-    include = f'#include "{name}"\n'
-    first, twice = tmp_path / "first.c", tmp_path / "twice.c"
-    first.write_text(f"{include}int main(void) {{\n    return 0;\n}}\n")
-    twice.write_text(include * 2 + "void other(void);\nvoid other(void) {\n}\n")
-    command = [compiler, *FLAGS, f"-I{ROOT / 'common'}", str(first), str(twice), "-o", str(tmp_path / "both")]
+def compiles(compiler: str, *words: str) -> None:
+    command = [compiler, *FLAGS, f"-I{ROOT / 'common'}", *words]
     found = run(command)
     if found.returncode:
         pytest.fail(f"{' '.join(command)}\n{found.stderr}", pytrace=False)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("name", NAMES)
+def test_header_stands_alone(name: str, compiler: str, tmp_path: Path) -> None:
+    """Included first, and twice."""
+    source = tmp_path / "twice.c"
+    source.write_text(f'#include "{name}"\n' * 2)
+    compiles(compiler, "-fsyntax-only", str(source))
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_headers_in_two_files_of_one_program(compiler: str, tmp_path: Path) -> None:
+    sources = [tmp_path / "one.c", tmp_path / "two.c"]
+    for source, function in zip(sources, ("int main", "void other(void);\nvoid other")):
+        includes = "".join(f'#include "{name}"\n' for name in NAMES)
+        source.write_text(f"{includes}{function}(void) {{{' return 0; ' * ('main' in function)}}}\n")
+    compiles(compiler, *map(str, sources), "-o", str(tmp_path / "both"))
 
 
 @pytest.mark.parametrize("name", NAMES)

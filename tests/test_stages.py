@@ -1,12 +1,18 @@
 """The rules for the repetition between stages; tests/tools/stages.py says what they are."""
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
+from typing import List
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "tools"))
+
+import cases
+from harness import carried
+from harness.settings import CHAPTERS
 
 import csource  # noqa: E402
 import stages  # noqa: E402
@@ -59,6 +65,36 @@ def test_functions_are_short(path: str) -> None:
 
 def test_no_stage_adds_too_much() -> None:
     none(stages.size_problems(ROOT))
+
+
+SHARED = [
+    pytest.param(function, id=f"{name}.{function.__name__}")
+    for name in sorted(path.stem for path in Path(cases.__file__).parent.glob("*.py"))
+    for function in vars(importlib.import_module(f"cases.{name}")).values()
+    if getattr(function, "__module__", "") == f"cases.{name}" and hasattr(function, "looks_at")
+]
+
+
+@pytest.mark.parametrize("case", SHARED)
+def test_what_a_case_looks_at_is_in_a_table(case: cases.Case) -> None:
+    """A misspelt name would never bring the case back."""
+    for pattern in case.looks_at.split() * (case.looks_at != carried.OWN):  # type: ignore[attr-defined]
+        assert any(carried.touches(chapter, pattern) for chapter in CHAPTERS), f"no table of changes has {pattern}"
+
+
+def test_what_is_carried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carried, "CHAPTERS", [7, 8, 9, 10, 11])
+    monkeypatch.setattr(carried, "changed", {7: ["f"], 8: ["g_x"], 9: [], 10: ["main", "client.main"], 11: []}.__getitem__)
+
+    def ran(first: int, last: int, looks_at: str) -> List[int]:
+        chapters = range(first, last + 1)
+        return [c for c in carried.CHAPTERS if c in chapters and not carried.carried(c, chapters, looks_at)]
+
+    assert ran(7, 99, "f") == [7, 11], "where it begins, and in the last stage"
+    assert ran(7, 10, "f") == [7, 10], "in the last that has it"
+    assert ran(7, 99, "f g_*") == [7, 8, 11], "where something is changed"
+    assert ran(3, 99, "server.main") == [7, 11] and ran(3, 99, "client.main") == [7, 10, 11]
+    assert ran(8, 99, carried.OWN) == [8, 9, 10, 11]
 
 
 def test_the_road_says_how_long_each_server_is() -> None:

@@ -6,29 +6,41 @@
     def test_network(case: Case) -> None:
         case(7)
 
-gives chapter 07 every case of these modules that holds for it, each as a test with the case's name.
+gives chapter 07 every case of these modules that holds for it, each as a test with the case's name. `make test-07` and
+`make test-all` run them all; `make test` leaves out what is carried, as harness/carried.py says.
+
+A case looks at what `at` names, or else at what LOOKS_AT of its module does: functions, types, tables and constants,
+under the names that any chapter gives them. `do_*` stands for all that begin so, `client.main` for that of client.c alone.
 """
+
 from __future__ import annotations
 
+import sys
 from types import ModuleType
 from typing import Callable, List, Optional, TypeVar
 
 import pytest
+
+from harness.carried import OWN, carried
+
+assert OWN  # for the modules
 
 Case = Callable[[int], None]
 _F = TypeVar("_F", bound=Case)
 
 
 def case(
-    since: int, until: int = 99, *, inside: bool = False, time_limit: Optional[float] = None
+    since: int, until: int = 99, *, at: str = "", inside: bool = False, time_limit: Optional[float] = None
 ) -> Callable[[_F], _F]:
     """Marks a function as a case of the chapters from since to until.
 
-    inside is for what looks inside this project's programs; time_limit is the test's own, in seconds.
+    at is what it looks at, where that is not what its module does; inside is for what looks inside this project's
+    programs; time_limit is the test's own, in seconds.
     """
 
     def mark(function: _F) -> _F:
         function.__dict__["chapters"] = range(since, until + 1)
+        function.__dict__["looks_at"] = at or vars(sys.modules[function.__module__])["LOOKS_AT"]
         marks = [pytest.mark.inside] if inside else []
         marks += [pytest.mark.time_limit(time_limit)] if time_limit else []
         function.__dict__["marks"] = marks
@@ -44,6 +56,7 @@ def cases(chapter: int, *modules: ModuleType) -> "List[object]":
         for name, function in vars(module).items():
             own = getattr(function, "__module__", "") == module.__name__
             if own and chapter in getattr(function, "chapters", ()):
-                found.append(pytest.param(function, id=name, marks=function.marks))
+                marks = function.marks + carried(chapter, function.chapters, function.looks_at)
+                found.append(pytest.param(function, id=name, marks=marks))
     assert found, f"chapter {chapter} has no case in {', '.join(m.__name__ for m in modules)}"
     return found

@@ -26,6 +26,11 @@ from .talk import (
 
 __tracebackhide__ = settings.__tracebackhide__
 
+LOOKS_AT = (
+    "one_request watch unwatch accept_new_conn conn_done connection_io try_one_request try_*_buffer state_* reject_input "
+    "one_turn k_turn_work"
+)
+
 
 # ---- clients that leave ----
 

@@ -26,6 +26,10 @@ from .talk import start
 
 __tracebackhide__ = settings.__tracebackhide__
 
+LOOKS_AT = "client.*"
+AT_LINES = "client.main client.connect_server client.hung_up client.serve_* client.unescape client.*quoted client.*words"
+AT_VALUES = "client.k_max_* client.print_* client.on_response client.read_res"
+
 NIL = frame(wire.encode_value(None))
 
 
@@ -126,7 +130,7 @@ def sends_its_arguments_as_they_are(chapter: int) -> None:
         prints(result, "(nil)\n", f"client {wire.show_args(args)}")
 
 
-@case(since=9)
+@case(since=9, at=AT_VALUES)
 def prints_every_kind_of_reply(chapter: int) -> None:
     values: List[object] = [
         None, 0, -1, 2**63 - 1, -(2**63), b"", b"\0\xff\n", Err(1, "Unknown cmd"), Err(-1, "x"), Err(2**31 - 1, ""),
@@ -144,7 +148,7 @@ def prints_every_kind_of_reply(chapter: int) -> None:
     prints(result, "".join(map(text_of, every)), "all these replies, one after the other")
 
 
-@case(since=11)
+@case(since=11, at=AT_VALUES)
 def prints_doubles_that_read_back(chapter: int) -> None:
     """Any double, with the fewest digits that read back to it."""
     rng = random.Random(seed())
@@ -161,7 +165,7 @@ def prints_doubles_that_read_back(chapter: int) -> None:
             fail(f"{value!r} is printed as {line!r}, which does not read back to it")
 
 
-@case(since=9)
+@case(since=9, at=AT_VALUES)
 def a_reply_of_32_mib(chapter: int) -> None:
     """As large as a message may be: printed whole."""
     value = b"0123456789abcdef" * (2 << 20)
@@ -171,7 +175,7 @@ def a_reply_of_32_mib(chapter: int) -> None:
         fail(f"a string of 32 MiB less 5 bytes: {len(result.stdout)} bytes are printed, exit status {result.status}")
 
 
-@case(since=9)
+@case(since=9, at=AT_VALUES)
 def a_reply_in_pieces(chapter: int) -> None:
     """One byte at a time, the header too; then two replies that come together with the pieces."""
     data = frame(wire.encode_value([1, b"two", None, Err(3, "four")]))
@@ -232,7 +236,7 @@ def _refuses(result: Result, what: str, most: int = 1000) -> None:
         )
 
 
-@case(since=9)
+@case(since=9, at=AT_VALUES)
 def malformed_replies(chapter: int) -> None:
     """Each is refused at once: the server sends no more and does not close."""
 
@@ -246,7 +250,7 @@ def malformed_replies(chapter: int) -> None:
             _refuses(run_client(chapter, [], fake, "get k\nget k\n"), what + ", commands from standard input", most)
 
 
-@case(since=9)
+@case(since=9, at=AT_VALUES)
 def random_replies(chapter: int) -> None:
     """Valid replies with some bytes changed, and noise: printed, or refused; never a crash."""
     rng = random.Random(seed())
@@ -349,7 +353,7 @@ LINES: List[Tuple[bytes, Optional[List[bytes]]]] = [
 ]
 
 
-@case(since=9)
+@case(since=9, at=AT_LINES)
 def words_are_quoted_as_redis_cli_does(chapter: int) -> None:
     """Line by line: what is sent, or that nothing is, one line on standard error, and status 1."""
     for line, words in LINES:
@@ -362,7 +366,7 @@ def words_are_quoted_as_redis_cli_does(chapter: int) -> None:
             prints(result, "(nil)\n" if words else "", f"the line {line!r}")
 
 
-@case(since=9, inside=True)
+@case(since=9, at=AT_LINES, inside=True)
 def words_with_a_nul(chapter: int) -> None:
     """A NUL stands in a word as \\x00. As it is it would cut the line off: such a line is not sent."""
     for line in (b"set k a\0b", b"get\0 k", b"\0", b"get k\0"):
@@ -371,7 +375,7 @@ def words_with_a_nul(chapter: int) -> None:
         one_line(result, f"the line {line!r}")
 
 
-@case(since=9)
+@case(since=9, at=AT_LINES)
 def many_lines_on_one_connection(chapter: int) -> None:
     """All of them at once, the last without an end; those that cannot be sent do not stop the others."""
     lines = [line for line, _ in LINES] * 3
@@ -382,7 +386,7 @@ def many_lines_on_one_connection(chapter: int) -> None:
     assert (len(result.stderr.splitlines()), result.status) == (expect.count(None), 1), result
 
 
-@case(since=9)
+@case(since=9, at=AT_LINES)
 def no_lines_at_all(chapter: int) -> None:
     """Nothing is sent, nothing printed, status 0."""
     for stdin in (b"", b"\n", b"\n\n  \n\t\r\n"):
@@ -427,7 +431,7 @@ def _line(fd: int) -> bytes:
     return line
 
 
-@case(since=9)
+@case(since=9, at=AT_LINES)
 def lines_that_are_too_long(chapter: int) -> None:
     """A command as long as a message may be is sent; one that is longer, or of more than 1024 words, is
     not, and says so; the lines after it are."""
@@ -440,7 +444,7 @@ def lines_that_are_too_long(chapter: int) -> None:
         one_line(run_client(chapter, ["x"] * 1025, server), "a command of 1025 words as arguments")
 
 
-@case(since=9)
+@case(since=9, at=AT_LINES)
 def prompts_on_a_terminal(chapter: int) -> None:
     """It asks for each line; Ctrl-D on an empty one ends it with status 0. Elsewhere there is no prompt."""
     with start(chapter) as server:

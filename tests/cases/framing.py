@@ -15,6 +15,9 @@ from .talk import (
 
 __tracebackhide__ = settings.__tracebackhide__
 
+# What these cases look at; see the head of cases/__init__.py.
+LOOKS_AT = "one_request try_one_request try_*_buffer state_* reject_input server.k_max_msg"
+
 
 @case(since=4)
 def one_byte_at_a_time(chapter: int) -> None:

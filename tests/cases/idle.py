@@ -30,6 +30,12 @@ from .talk import (
 
 __tracebackhide__ = settings.__tracebackhide__
 
+LOOKS_AT = (
+    "k_idle_timeout_ms renew_idle first_idle next_timer_ms process_timers one_turn try_*_buffer state_bad conn_done "
+    "accept_new_conn server.main"
+)
+AT_CLIENT = "client.serve_input client.hung_up"
+
 F_SETPIPE_SZ = 1031  # Linux
 REMOVING = re.compile(r"^removing idle connection: \d+$")
 
@@ -703,7 +709,7 @@ def _accepts(port: int) -> bool:
 # ---- the client ----
 
 
-@case(since=12)
+@case(since=12, at=AT_CLIENT)
 def client_connects_again(chapter: int) -> None:
     """Where the server has hung up between two commands it says so, and goes on; where the server has gone
     altogether, it says that and ends with status 1."""
@@ -733,7 +739,7 @@ def client_connects_again(chapter: int) -> None:
                 client.kill()
 
 
-@case(since=12)
+@case(since=12, at=AT_CLIENT)
 def client_that_is_in_time(chapter: int) -> None:
     """Many commands on one connection, and nothing is said."""
     with timed(chapter, 0) as server:

@@ -22,6 +22,9 @@ from .talk import (
 
 __tracebackhide__ = settings.__tracebackhide__
 
+LOOKS_AT = "server.main on_stop_signal catch_signals one_turn conn_done entry_clear* k_max_freed"
+AT_CLIENT = "client.main client.query client.read_answer client.connect_server client.read_res client.send_req"
+
 CLIENT_ARGS = ("get", "k")  # from 07 on
 
 
@@ -241,7 +244,7 @@ def a_signal_at_any_moment(chapter: int) -> None:
 # ---- the client ----
 
 
-@case(since=3)
+@case(since=3, at=AT_CLIENT)
 def client_without_a_server(chapter: int) -> None:
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))  # taken, but nobody listens
@@ -249,14 +252,14 @@ def client_without_a_server(chapter: int) -> None:
         one_line(result, "a client without a server")
 
 
-@case(since=3)
+@case(since=3, at=AT_CLIENT)
 def client_settings_that_are_wrong(chapter: int) -> None:
     for env in ({"PORT": "x"}, {"PORT": "65536"}, {"HOST": "nowhere"}):
         result = run_program(chapter, "client", client_args(chapter), env=env)
         one_line(result, f"a client with {env}")
 
 
-@case(since=3)
+@case(since=3, at=AT_CLIENT)
 def client_whose_server_hangs_up(chapter: int) -> None:
     """At once, and in the middle of each malformed reply: an error message, no crash."""
     wrong = {"nothing": b""} if chapter in (3, 5) else wire.malformed_replies(chapter)

@@ -9,9 +9,11 @@ from harness import fail, settings
 from harness.session import check_session
 from harness.settings import ROOT
 
-from . import case
+from . import OWN, case
 
 __tracebackhide__ = settings.__tracebackhide__
+
+LOOKS_AT = OWN
 
 
 @case(since=3)

@@ -16,6 +16,10 @@ from .talk import SMALL, Counts, bulk, numbered, paused, say, start, still_serve
 
 __tracebackhide__ = settings.__tracebackhide__
 
+LOOKS_AT = "conn try_*_buffer try_one_request state_* reply_request reject_input give_back conn_done k_turn_work"
+AT_BUFFERS = "conn try_*_buffer reply_request give_back conn_done server.k_max_msg k_read_size k_max_kept"
+AT_KEYS = "do_keys*"
+
 LIMIT = 32 << 20  # of a message, in bytes
 MIB = 1 << 20
 
@@ -41,7 +45,7 @@ def filled(size: int, tag: int = 0) -> bytes:
 # ---- tagged values ----
 
 
-@case(since=9)
+@case(since=9, at="do_* reply_request")
 def replies_byte_for_byte(chapter: int) -> None:
     """The tag and every byte behind it; of an error the code."""
     with start(chapter) as server, server.connect() as conn:
@@ -64,7 +68,7 @@ def replies_byte_for_byte(chapter: int) -> None:
             conn.ask(*words, expect=Err(ERR_ARG))
 
 
-@case(since=9)
+@case(since=9, at="do_* reply_request")
 def del_counts(chapter: int) -> None:
     """1 where the key was there, 0 where not, over and over."""
     with start(chapter) as server, server.connect() as conn:
@@ -82,7 +86,7 @@ def del_counts(chapter: int) -> None:
 # ---- keys ----
 
 
-@case(since=9)
+@case(since=9, at=AT_KEYS)
 def keys_lists_every_key_once(chapter: int) -> None:
     """Also the empty key and those of any bytes; none twice after a `set`, none after a `del`."""
     with start(chapter) as server, server.connect() as conn, server.connect() as other:
@@ -99,7 +103,7 @@ def keys_lists_every_key_once(chapter: int) -> None:
             conn.ask("keys", expect=AnyOrder(list(names)))
 
 
-@case(since=9)
+@case(since=9, at=AT_KEYS)
 def keys_at_every_size(chapter: int) -> None:
     """After each of 150 insertions, and after each removal: the table is resized in between."""
     order = random.Random(9).sample(range(150), 150)
@@ -118,7 +122,7 @@ def keys_at_every_size(chapter: int) -> None:
         conn.pipeline(requests, replies)
 
 
-@case(since=9)
+@case(since=9, at=AT_KEYS)
 def keys_against_a_set(chapter: int) -> None:
     """Random insertions and removals among 3,000 names, over three connections; `keys` now and then."""
     rng = random.Random(seed())
@@ -147,7 +151,7 @@ def keys_against_a_set(chapter: int) -> None:
 # ---- long messages ----
 
 
-@case(since=9)
+@case(since=9, at=AT_BUFFERS)
 def values_around_the_sizes_of_buffers(chapter: int) -> None:
     """A byte less, as many, a byte more than powers of two; each pipelined behind the one before."""
     sizes = [n + d for n in (512, 1024, 4096, 8192, 16384, 32768, 65536, 131072, MIB) for d in range(-40, 3, 6)]
@@ -161,7 +165,7 @@ def values_around_the_sizes_of_buffers(chapter: int) -> None:
         conn.pipeline(requests, replies)
 
 
-@case(since=9)
+@case(since=9, at=AT_BUFFERS)
 def long_messages_in_random_pieces(chapter: int) -> None:
     """Long and short requests as one stream, cut anywhere, on two connections at once."""
     rng = random.Random(seed())
@@ -179,7 +183,7 @@ def long_messages_in_random_pieces(chapter: int) -> None:
                 conn.recv(value)
 
 
-@case(since=9)
+@case(since=9, at=AT_BUFFERS)
 def memory_follows_the_bytes_that_came(chapter: int) -> None:
     """A message of 16 MiB is announced, comes in parts, and is answered; others are served all along."""
     most = 16 * MIB
@@ -203,7 +207,7 @@ def memory_follows_the_bytes_that_came(chapter: int) -> None:
         memory_below(server, before, 40, "a message of 16 MiB has come and its key is gone")
 
 
-@case(since=9)
+@case(since=9, at=AT_BUFFERS)
 def announced_lengths_cost_nothing(chapter: int) -> None:
     """Thirty clients announce 32 MiB each, of the message and of a string in it."""
     pieces = [wire.u32(LIMIT), wire.u32(2) + wire.u32(3) + b"get", wire.u32(LIMIT - 15), b"k"]
@@ -247,7 +251,7 @@ def _fill_keys(conn: Conn, total: int, n: int) -> List[bytes]:
     return names
 
 
-@case(since=9)
+@case(since=9, at=AT_BUFFERS)
 def a_reply_at_the_limit(chapter: int) -> None:
     """A reply of 32 MiB arrives; one byte more, and there is an error in its place."""
     with start(chapter) as server, server.connect() as conn:
@@ -259,7 +263,7 @@ def a_reply_at_the_limit(chapter: int) -> None:
         conn.ask("get", names[0], expect=None)
 
 
-@case(since=9)
+@case(since=9, at=AT_BUFFERS)
 def a_reply_above_the_limit(chapter: int) -> None:
     """It is taken back: what was answered before it in the same batch stays, what comes after follows.
     Its memory is given back."""
@@ -301,7 +305,7 @@ def large_work_of_a_batch(chapter: int) -> None:
             )
 
 
-@case(since=9, inside=True)
+@case(since=9, at=AT_KEYS, inside=True)
 def keys_of_an_emptied_table(chapter: int) -> None:
     """There were many keys and are none, so each `keys` looks into many buckets for its short reply. A thousand of them,
     in one read, are not one turn."""
@@ -340,7 +344,7 @@ def huge_replies_that_nobody_reads(chapter: int) -> None:
         memory_below(server, before, 12, "80 MiB of replies have been read")
 
 
-@case(since=9)
+@case(since=9, at=AT_BUFFERS)
 def many_that_do_not_read(chapter: int) -> None:
     """Twenty clients ask for 64 MiB each and read nothing: what one costs does not grow with what it asks."""
     with start(chapter) as server, server.connect() as other, ExitStack() as stack:
@@ -382,7 +386,7 @@ def long_replies_before_a_bad_message(chapter: int) -> None:
         other.ask("get", "k", expect=value)
 
 
-@case(since=9)
+@case(since=9, at=AT_BUFFERS)
 def a_long_message_beside_others(chapter: int) -> None:
     """While 10 MiB come in and go out on two connections, a third has its small requests answered."""
     value = filled(10 * MIB)
@@ -416,7 +420,7 @@ def one_read_and_one_write_a_batch(chapter: int) -> None:
             fail(f"{n} pipelined requests took {counts.reads} reads and {counts.writes} writes")
 
 
-@case(since=9, inside=True)
+@case(since=9, at=AT_BUFFERS, inside=True)
 def large_buffers_are_given_back(chapter: int) -> None:
     """Twelve connections have each sent and received 4 MiB, and stay: their buffers do not."""
     size = 4 * MIB

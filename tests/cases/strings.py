@@ -22,6 +22,12 @@ from .talk import done, found, missing, start
 
 __tracebackhide__ = settings.__tracebackhide__
 
+LOOKS_AT = "entry* lookup_key slice_dup do_get do_set do_del reply reply_err"
+AT_TABLE = "entry* lookup_key slice_dup"
+AT_NAMES = "k_commands is_command do_request"
+AT_REQUESTS = "do_request try_one_request reject_input"
+AT_CLIENT = "client.main client.send_req client.read_res"
+
 
 def deleted(chapter: int, count: int) -> object:
     """The reply to a `del`; count is 1 where the key was there, else 0."""
@@ -146,7 +152,7 @@ def keys_and_values_are_any_bytes(chapter: int) -> None:
         script.play(conn)
 
 
-@case(since=7)
+@case(since=7, at=AT_TABLE)
 def keys_that_are_nearly_the_same(chapter: int) -> None:
     """Prefixes of one another, NULs at the end, other letters, another first or last byte."""
     keys = [b"key"[:n] for n in range(4)] + [b"key" + b"\0" * n for n in range(1, 4)]
@@ -181,7 +187,7 @@ def a_value_of_every_length_replaces_one_of_any(chapter: int) -> None:
         script.play(conn)
 
 
-@case(since=7)
+@case(since=7, at=AT_TABLE)
 def long_keys(chapter: int) -> None:
     """Keys that fill 4096 bytes together with the rest, and differ in the last byte alone."""
     n = 4096 - len(wire.body("set", "", "v"))
@@ -197,7 +203,7 @@ def long_keys(chapter: int) -> None:
         script.play(conn)
 
 
-@case(since=7)
+@case(since=7, at=AT_TABLE)
 def keys_removed_in_any_order(chapter: int) -> None:
     """The first, the last, one in the middle, all: the others stay what they are."""
     rng, script = random.Random(8), Script(chapter)
@@ -235,7 +241,7 @@ def _spellings(name: str) -> List[str]:
     return ["".join(letters) for letters in itertools.product(*((c, c.upper()) for c in name))]
 
 
-@case(since=7)
+@case(since=7, at=AT_NAMES)
 def names_in_any_letter_case(chapter: int) -> None:
     """get, gEt, GET; keys and values stay as they are written."""
     with start(chapter) as server, server.connect() as conn:
@@ -247,7 +253,7 @@ def names_in_any_letter_case(chapter: int) -> None:
             conn.ask(get, "Key", expect=missing(chapter))
 
 
-@case(since=7)
+@case(since=7, at=AT_NAMES)
 def names_that_are_no_commands(chapter: int) -> None:
     """A name is compared whole: no prefix of it, nothing behind it, not even a NUL."""
     names = [b"", b"g", b"ge", b"gett", b"get\0", b"get\0\0", b"g\0t", b"\0get", b"get ", b" get", b"get\n"]
@@ -264,7 +270,7 @@ def names_that_are_no_commands(chapter: int) -> None:
         conn.ask("get", "k", expect=found(chapter, b"v"))
 
 
-@case(since=7)
+@case(since=7, at=AT_NAMES)
 def commands_of_later_chapters(chapter: int) -> None:
     """They are unknown, with any number of arguments."""
     with start(chapter) as server, server.connect() as conn:
@@ -276,7 +282,7 @@ def commands_of_later_chapters(chapter: int) -> None:
         conn.ask("get", "k", expect=found(chapter, b"v"))
 
 
-@case(since=7)
+@case(since=7, at=AT_NAMES)
 def wrong_numbers_of_arguments(chapter: int) -> None:
     """For every command there is: an error that says so, not `Unknown cmd`, and nothing is done."""
     arguments = [b"k", b"1", b"1", b"1", b"1"] + [b"k"] * 100
@@ -294,7 +300,7 @@ def wrong_numbers_of_arguments(chapter: int) -> None:
         conn.ask("get", "k", expect=found(chapter, b"v"))
 
 
-@case(since=7)
+@case(since=7, at=AT_REQUESTS)
 def as_many_strings_as_there_may_be(chapter: int) -> None:
     """1024 strings, in 07 and 08 as many as fit into a message, are a request like any."""
     most = min(wire.MAX_STRINGS, (wire.max_msg(chapter) - 4) // 4)
@@ -353,7 +359,7 @@ def bad_requests() -> Dict[str, bytes]:
     }
 
 
-@case(since=7)
+@case(since=7, at=AT_REQUESTS)
 def nothing_of_a_bad_request_is_executed(chapter: int) -> None:
     """What came before it is answered, what comes after it is not, and nobody else notices."""
     with start(chapter) as server, server.connect() as other:
@@ -373,7 +379,7 @@ def nothing_of_a_bad_request_is_executed(chapter: int) -> None:
                     raise AssertionError(f"{what}: {e}") from None
 
 
-@case(since=7)
+@case(since=7, at=AT_REQUESTS)
 def nothing_of_a_cut_request_is_executed(chapter: int) -> None:
     """`set k new`, ended behind each of its bytes. What came before it is done and answered."""
     data = request("set", "k", "new")
@@ -389,7 +395,7 @@ def nothing_of_a_cut_request_is_executed(chapter: int) -> None:
             other.ask("get", "cut", expect=found(chapter, b"%d" % cut))
 
 
-@case(since=7)
+@case(since=7, at=AT_REQUESTS)
 def answers_before_a_frame_above_the_limit(chapter: int) -> None:
     """They arrive however much lies behind the bad length, which is not taken for requests."""
     most = wire.max_msg(chapter)
@@ -407,7 +413,7 @@ def answers_before_a_frame_above_the_limit(chapter: int) -> None:
         other.ask("get", "k", expect=missing(chapter))
 
 
-@case(since=7)
+@case(since=7, at=AT_REQUESTS)
 def mutated_requests(chapter: int) -> None:
     """Valid requests with a few bytes changed, gone or doubled: each is answered as the model does,
     or refused where it is malformed."""
@@ -483,7 +489,7 @@ def random_commands_pipelined_on_several_connections(chapter: int) -> None:
 # ---- many keys ----
 
 
-@case(since=7)
+@case(since=7, at=AT_TABLE)
 def all_keys_after_each_insertion(chapter: int) -> None:
     """Every key is found at every size up to 140, whatever the table is doing at that moment."""
     script = Script(chapter)
@@ -496,7 +502,7 @@ def all_keys_after_each_insertion(chapter: int) -> None:
         script.play(conn)
 
 
-@case(since=8)
+@case(since=8, at=AT_TABLE)
 def a_few_removed_at_every_size(chapter: int) -> None:
     """Where a table may just have begun to grow; then all others are there."""
     for gone in (1, 4, 7):
@@ -513,7 +519,7 @@ def a_few_removed_at_every_size(chapter: int) -> None:
             script.play(conn)
 
 
-@case(since=7)
+@case(since=7, at=AT_TABLE)
 def growing(chapter: int) -> None:
     """While the key space grows: the new key, an old one, one that never was; now and then a removal,
     or a value of another length. Then every key, and the removal of all."""
@@ -566,7 +572,7 @@ def colliding(hash_name: str, count: int) -> List[bytes]:
     return ["".join(words).encode() for words in blocks]
 
 
-@case(since=8)
+@case(since=8, at=AT_TABLE)
 def keys_that_collide_on_purpose(chapter: int) -> None:
     """Under hashes that everybody can compute. They take no longer than others of the same length."""
     rng, count = random.Random(9), 10_000
@@ -603,7 +609,7 @@ BAD_SEEDS = ["0", "x", "0" * 31, "0" * 33, "0" * 31 + "g", "0x" + "0" * 30, "-" 
 BAD_SEEDS += [" " + "0" * 31, "0" * 31 + " ", "0" * 15 + " " + "0" * 16]
 
 
-@case(since=8)
+@case(since=8, at=AT_TABLE)
 def hash_seed_makes_no_difference_to_clients(chapter: int) -> None:
     """Also none for keys that collide, at least in a table of a few hundred."""
     for text in GOOD_SEEDS:
@@ -629,7 +635,7 @@ SAME_HASH = (
 )
 
 
-@case(since=8)
+@case(since=8, at=AT_TABLE)
 def keys_with_the_same_hash(chapter: int) -> None:
     """All 32 bits of it, and of one length: the bytes of the keys decide."""
     pairs = [(text[: len(text) // 2].encode(), text[len(text) // 2 :].encode()) for text in SAME_HASH.split()]
@@ -653,7 +659,7 @@ def keys_with_the_same_hash(chapter: int) -> None:
         script.play(conn)
 
 
-@case(since=8, inside=True)
+@case(since=8, at="server.main", inside=True)
 def hash_seed_that_is_wrong(chapter: int) -> None:
     """One line that shows it, and exit status 1."""
     for text in BAD_SEEDS:
@@ -665,7 +671,7 @@ def hash_seed_that_is_wrong(chapter: int) -> None:
 # ---- the client of 07 and 08 ----
 
 
-@case(since=7, until=8)
+@case(since=7, until=8, at=AT_CLIENT)
 def client_prints_replies(chapter: int) -> None:
     """Of every status, with data and without, the bytes as they are. An error is a reply too."""
     every = bytes(range(256)).replace(b"\0", b"")  # an argument cannot hold a NUL
@@ -700,7 +706,7 @@ def _prints(chapter: int, words: Sequence[wire.Arg], server: object, expected: b
         )
 
 
-@case(since=7, until=8)
+@case(since=7, until=8, at=AT_CLIENT)
 def client_sends_its_arguments(chapter: int) -> None:
     """As one request, whatever they are: empty, many, so long that they fill it to the last byte."""
     most = wire.max_msg(chapter)
@@ -720,7 +726,7 @@ def client_sends_its_arguments(chapter: int) -> None:
             fail(f"./client {wire.show_args(words)}\n  must send {wire.body(*words)!r}\n  not       {heard}")
 
 
-@case(since=7, until=8)
+@case(since=7, until=8, at=AT_CLIENT)
 def client_takes_replies_in_pieces(chapter: int) -> None:
     data = frame(u32(2) + b"x" * 50)
 
@@ -737,7 +743,7 @@ def client_takes_replies_in_pieces(chapter: int) -> None:
             _prints(chapter, ["get", "k"], fake, b"server says: [1] " + text + b"\n")
 
 
-@case(since=7, until=8)
+@case(since=7, until=8, at=AT_CLIENT)
 def client_whose_command_is_no_request(chapter: int) -> None:
     """No argument at all, one byte too many, too many strings: one line, and status 1."""
     most = wire.max_msg(chapter)

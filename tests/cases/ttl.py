@@ -23,6 +23,10 @@ from .talk import Counts, Hammer, Hold, bulk, numbered, paused, preload, say, st
 
 __tracebackhide__ = settings.__tracebackhide__
 
+LOOKS_AT = (
+    "entry* do_keys* do_*expire expire_key do_*ttl ttl_of do_persist k_max_works next_timer_ms process_timers one_turn"
+)
+
 GONE = 2  # ms after a deadline, when the whole milliseconds of any clock have passed it
 FAR = 10**9  # ms: twelve days
 NIL, ONE = wire.frame(wire.encode_value(None)), wire.frame(wire.encode_value(1))

@@ -19,6 +19,9 @@ from .talk import Counts, bulk, numbered, paused, say, start
 
 __tracebackhide__ = settings.__tracebackhide__
 
+LOOKS_AT = "value_type find_zset do_z* entry_zset entry_add_zset parse_int parse_double out_bad_* fetch_zsets_ahead k_small_zset"
+AT_ENTRIES = LOOKS_AT + " entry* do_get do_set do_del"
+
 ALL = ("-inf", "", 0, INT64_MAX)  # what follows `zquery key` for the whole set
 Command = Tuple[wire.Arg, ...]
 
@@ -358,7 +361,7 @@ def _on_every_type(chapter: int) -> List[Tuple[Command, object, object, object]]
     return rows
 
 
-@case(since=11)
+@case(since=11, at=AT_ENTRIES)
 def every_command_on_every_type(chapter: int) -> None:
     """The wrong type is error 3 and changes nothing; set, del and the like take any."""
     with start(chapter) as server, server.connect() as conn:
@@ -376,7 +379,7 @@ def every_command_on_every_type(chapter: int) -> None:
                 conn.ask("zquery", "k", *ALL, expect=flat(("n", 1)))
 
 
-@case(since=11)
+@case(since=11, at=AT_ENTRIES)
 def an_emptied_set_is_gone(chapter: int) -> None:
     """The key with it: `keys` does not list it, `get` finds nothing, a new set begins from nothing."""
     with start(chapter) as server, server.connect() as conn:
@@ -397,7 +400,7 @@ def an_emptied_set_is_gone(chapter: int) -> None:
         conn.ask("get", "k", expect=b"v")
 
 
-@case(since=11)
+@case(since=11, at=AT_ENTRIES)
 def set_and_del_take_a_set(chapter: int) -> None:
     """`set` over a sorted set of any size leaves a string and nothing of the set; so does `del`."""
     with start(chapter) as server, server.connect() as conn:
@@ -474,7 +477,7 @@ def many_pairs(chapter: int) -> None:
             conn.ask("zquery", "z", *ALL, expect=pairs.query(float("-inf"), b""))
 
 
-@case(since=11, inside=True)
+@case(since=11, at=AT_ENTRIES, inside=True)
 def many_sets_are_deleted_in_a_batch(chapter: int) -> None:
     """A short request, a short reply, and thousands of pairs to free: a batch of these is not one turn."""
     sets, pairs, counts = 24, 6000, Counts()
@@ -490,7 +493,7 @@ def many_sets_are_deleted_in_a_batch(chapter: int) -> None:
             fail(f"to delete {sets} sets of {pairs} pairs took the server {counts.polls} turns")
 
 
-@case(since=11)
+@case(since=11, at=AT_ENTRIES)
 def a_large_set_comes_and_goes_within_a_batch(chapter: int) -> None:
     """Requests about 6,000 pairs, right and wrong ones; then without a pause the set goes, and comes again."""
     pairs = Pairs()
@@ -569,16 +572,16 @@ def _random_step(rng: random.Random, sets: Dict[bytes, Pairs], grow: float) -> T
     return words, pairs.query(score, name, offset, most)
 
 
-@case(since=11)
+@case(since=11, at=AT_ENTRIES)
 def random_pairs(chapter: int) -> None:
     _random(chapter, 5000, 1, 1)
 
 
-@case(since=11)
+@case(since=11, at=AT_ENTRIES)
 def random_pairs_pipelined(chapter: int) -> None:
     _random(chapter, 20_000, 1, 500)
 
 
-@case(since=11)
+@case(since=11, at=AT_ENTRIES)
 def random_pairs_on_several_connections(chapter: int) -> None:
     _random(chapter, 10_000, 4, 40)

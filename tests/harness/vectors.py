@@ -22,6 +22,7 @@ from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 import pytest
 
 from . import settings, wire
+from .carried import carried
 from .conn import Conn, exchange
 from .fake import FakeServer, replies
 from .model import COMMANDS
@@ -94,6 +95,13 @@ class Vector:
     steps: Sequence[Step] = ()
     prints: Sequence[Tuple[bytes, str]] = ()
 
+    def looks_at(self) -> str:
+        """As a case does, see tests/cases/__init__.py: the commands that it sends, and what takes all of them."""
+        if self.prints:
+            return "client.print_* client.on_response client.read_res"
+        words = {name.decode() for step in self.steps for name in COMMANDS if name in step.send[:LARGE].lower()}
+        return " ".join(["one_request try_one_request do_request reply_request reject_input", *(f"do_{w}" for w in words)])
+
     def holds_for(self, chapter: int) -> bool:
         return self.first <= chapter <= self.last
 
@@ -157,7 +165,11 @@ def _step(raw: Dict[str, object]) -> Step:
 
 def vector_cases(chapter: int) -> "List[object]":
     """The vectors that hold for the chapter, for pytest.mark.parametrize."""
-    found = [pytest.param(v, id=f"{chapter:02}-{v.name}") for v in load_vectors() if v.holds_for(chapter)]
+    found = [
+        pytest.param(v, id=f"{chapter:02}-{v.name}", marks=carried(chapter, range(v.first, v.last + 1), v.looks_at()))
+        for v in load_vectors()
+        if v.holds_for(chapter)
+    ]
     assert found, f"no vector holds for chapter {chapter}"
     return found  # type: ignore[return-value]
 

@@ -31,7 +31,7 @@ STEPS = [
     Step("built with clang, warnings are errors", "clang", "make build B=build/clang CC=clang"),
     Step("built with the lines of the READMEs", "gcc clang", "PYTHON tests/tools/plain.py gcc clang"),
     Step("layout of the sources", "clang-format", "make format-check"),
-    Step("tests, stage rules among them", "gcc pytest git", "make test"),
+    Step("tests, stage rules among them", "gcc pytest git", "make test-all"),
     Step("tests fail for servers that are wrong", "gcc pytest", "make broken"),
     Step("exercises, from both sides", "gcc pytest", "make exercises-check"),
     Step("tests with address and undefined", "gcc pytest address,undefined", "make asan"),

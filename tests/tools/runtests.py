@@ -1,6 +1,7 @@
 """Runs test files side by side, a pytest for each, the longest first, and counts.
 
     runtests.py --all            every tests/test_*.py but those of OWN_TARGET, which have targets of their own
+    runtests.py --new            the same, without the cases that are carried, as harness/carried.py says
     runtests.py 07 stages ...    tests/test_07.py and tests/test_stages.py
     runtests.py 07 -- -x -k get  what follows -- goes to pytest
 
@@ -29,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 JOBS = int(os.environ.get("JOBS") or 1 + len(os.sched_getaffinity(0)))  # a test waits now and then
 OWN_TARGET = ["broken", "book", "exercises", "classroom"]
+NOT_CARRIED = ["-m", "not carried"]
 MANY = 5  # more failures than that are no accident
 FILE_LIMIT = 1200  # seconds for one file: tests have limits of their own, this one is for pytest itself
 SLOWER = {"address,undefined": 4, "thread": 8}  # how much longer tests may take under sanitizers
@@ -210,7 +212,7 @@ def run_all(names: List[str], env: Dict[str, str], options: List[str]) -> List[O
                 future.cancel()
             stop(running)
             raise
-    if not options and parts == 1:
+    if options in ([], NOT_CARRIED) and parts == 1:
         times.update({outcome.name: round(outcome.seconds, 1) for outcome in outcomes})
         times_file.write_text(json.dumps(times))
     return outcomes
@@ -259,14 +261,17 @@ def total(outcomes: List[Outcome]) -> Counts:
 def main() -> int:
     if sys.argv[1:2] == ["--tally"]:
         return pytest_with_tally(*sys.argv[2:])
-    parser = argparse.ArgumentParser(usage="runtests.py (--all | NAME...) [-- pytest options]")
+    parser = argparse.ArgumentParser(usage="runtests.py (--all | --new | NAME...) [-- pytest options]")
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--new", action="store_true")
     parser.add_argument("names", nargs="*")
     words = sys.argv[1:]
     cut = words.index("--") if "--" in words else len(words)
     args, options = parser.parse_args(words[:cut]), words[cut + 1 :]
     names = args.names
-    if args.all:
+    if args.new and not (os.environ.get("SERVER") or os.environ.get("CLIENT") or os.environ.get("HEADERS")):
+        options = NOT_CARRIED + options  # what the tables of changes say holds for our own programs
+    if args.all or args.new:
         files = sorted(path.stem[len("test_") :] for path in TESTS.glob("test_*.py"))
         names = [name for name in files if name not in OWN_TARGET]
     missing = [name for name in names if not (TESTS / f"test_{name}.py").exists()]
@@ -282,7 +287,7 @@ def main() -> int:
         if wrong:
             print(f"No test was run, since SERVER={os.environ['SERVER']} cannot be tested:\n{wrong}", file=sys.stderr)
             return 1
-        env = environment(Path(os.environ.get("WORKBOOK_BUILD", "build/test")).resolve(), args.all)
+        env = environment(Path(os.environ.get("WORKBOOK_BUILD", "build/test")).resolve(), args.all or args.new)
         outcomes = run_all(names, env, options)
         if os.environ.get("TEST_AGAIN") == "1":
             outcomes = once_more(outcomes, env, options)
