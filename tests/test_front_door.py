@@ -20,7 +20,7 @@ from typing import Dict, List, NamedTuple
 import pytest
 
 from harness import fail, limit, wait_until
-from harness.settings import ROOT
+from harness.settings import ROOT, needs
 
 sys.path.insert(0, str(ROOT / "tests" / "tools"))
 import check  # noqa: E402
@@ -379,6 +379,7 @@ def test_run_is_the_server_in_the_foreground(by: str, small: Path) -> None:
 
 def git(top: Path, *words: str) -> str:
     """What git prints."""
+    needs("git")
     return subprocess.run(["git", *words], cwd=top, env=environment(), check=True, capture_output=True, text=True).stdout
 
 
@@ -400,9 +401,10 @@ def test_make_builds_every_chapter_beside_its_sources(small: Path) -> None:
 def test_the_real_gitignore_covers_every_program() -> None:
     programs = [str(path.relative_to(ROOT).with_suffix("")) for path in ROOT.glob("chapters/*/*.c")]
     sources = [program + ".c" for program in programs]
+    needs("git")
     done = subprocess.run(["git", "check-ignore", *programs, *sources], cwd=ROOT, capture_output=True, text=True)
     if done.returncode == 128:
-        pytest.skip("not a git repository")
+        pytest.skip("needs a clone of the repository")
     assert sorted(done.stdout.split()) == sorted(programs)
 
 
@@ -472,8 +474,8 @@ def test_sanitizers_are_built_in(small: Path) -> None:
     assert b"__asan" in symbols and b"__ubsan" in symbols
 
 
-@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is missing: sudo apt-get install valgrind")
 def test_valgrind_finds_a_leak_in_a_lab_program(built: Path) -> None:
+    needs("valgrind")
     lab = built / "chapters/03/test_lab.c"
     lab.write_text("#include <stdlib.h>\nchar *volatile p;\nint main(void) { p = malloc(9); free(p); p = NULL; }\n")
     assert "valgrind build/test/03/test_lab" in good("valgrind", cwd=built)

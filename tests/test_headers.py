@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Callable, List
 
 import pytest
+
+from harness.settings import needs
 
 sys.path.insert(0, str(Path(__file__).parent / "tools"))
 
@@ -17,7 +18,7 @@ from layout import ROOT, Problem  # noqa: E402
 
 pytestmark = pytest.mark.inside
 NAMES = list(headers.headers())
-COMPILERS = [c for c in ("gcc", "clang") if shutil.which(c)] or ["cc"]
+COMPILERS = ["gcc", "clang"]
 FLAGS = "-std=gnu11 -Wall -Wextra -Wshadow -Wconversion -Werror -pthread".split()
 IN_ROOT = re.compile(r"chapters/|common/|tests/|book/|Makefile$|README\.md$|\.")
 
@@ -36,6 +37,7 @@ def run(command: List[str]) -> "subprocess.CompletedProcess[str]":
 
 
 def compiles(compiler: str, *words: str) -> None:
+    needs(compiler)
     command = [compiler, *FLAGS, f"-I{ROOT / 'common'}", *words]
     found = run(command)
     if found.returncode:
@@ -83,8 +85,9 @@ def test_the_table_of_headers_is_true() -> None:
 
 
 def test_the_root_holds_what_it_may_hold() -> None:
-    found = run(["git", "-C", str(ROOT), "ls-files"]) if shutil.which("git") else None
-    if found is None or found.returncode:
-        pytest.skip("no git, or this is no clone")
+    needs("git")
+    found = run(["git", "-C", str(ROOT), "ls-files"])
+    if found.returncode:
+        pytest.skip("needs a clone of the repository")
     strays = {path.partition("/")[0] for path in found.stdout.splitlines() if not IN_ROOT.match(path)}
     assert not strays, f"not allowed in the root of the repository: {', '.join(sorted(strays))}"

@@ -11,6 +11,8 @@ from typing import List, Sequence
 
 import pytest
 
+from harness.settings import needs
+
 TOOLS = Path(__file__).parent / "tools"
 sys.path.insert(0, str(TOOLS))
 
@@ -531,6 +533,7 @@ def repo(root: Path) -> Path:
 
 
 def git(root: Path, *args: str) -> str:
+    needs("git")
     me = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
     command = ["git", "-C", str(root), *me, *args]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=20).stdout

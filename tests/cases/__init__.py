@@ -40,7 +40,8 @@ def case(
 
     def mark(function: _F) -> _F:
         function.__dict__["chapters"] = range(since, until + 1)
-        function.__dict__["looks_at"] = at or vars(sys.modules[function.__module__])["LOOKS_AT"]
+        function.__dict__["looks_at"] = at or getattr(sys.modules[function.__module__], "LOOKS_AT", "")
+        assert function.__dict__["looks_at"], f"{function.__module__} has no LOOKS_AT: what do its cases look at?"
         marks = [pytest.mark.inside] if inside else []
         marks += [pytest.mark.time_limit(time_limit)] if time_limit else []
         function.__dict__["marks"] = marks

@@ -25,6 +25,8 @@ from .talk import preload
 
 __tracebackhide__ = settings.__tracebackhide__
 
+LOOKS_AT = "client.*"
+
 Handler = Callable[[socket.socket], None]
 CLOSED = "the server closed the connection without a whole answer"
 

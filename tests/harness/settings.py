@@ -18,6 +18,8 @@ import time
 from pathlib import Path
 from typing import Callable, List, Optional
 
+import pytest
+
 __tracebackhide__ = lambda excinfo: excinfo.errisinstance(AssertionError)  # noqa: E731
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +33,15 @@ seed_used = False  # has this test asked for the seed? (conftest resets it befor
 def fail(text: str) -> None:
     """Ends the test with this text."""
     raise AssertionError(text)
+
+
+def needs(*tools: str) -> None:
+    """Leaves the test out where one of these programs is not installed; with CI set, fails it."""
+    missing = [tool for tool in tools if not shutil.which(tool)]
+    if missing and os.environ.get("CI"):
+        fail(f"{', '.join(missing)} must be installed where CI is set")
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)}")
 
 
 def build_dir() -> Path:

@@ -23,6 +23,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Tuple
 
@@ -35,6 +36,7 @@ MANY = 5  # more failures than that are no accident
 FILE_LIMIT = 1200  # seconds for one file: tests have limits of their own, this one is for pytest itself
 SLOWER = {"address,undefined": 4, "thread": 8}  # how much longer tests may take under sanitizers
 
+NEEDS = "Skipped: needs "  # how the reason begins, see needs() of the harness
 KINDS = ["passed", "xpassed", "failed", "error", "skipped", "xfailed"]
 
 running: List["subprocess.Popen[bytes]"] = []
@@ -59,6 +61,7 @@ class Outcome(NamedTuple):
     seconds: float
     output: str
     failures: Tuple[str, ...] = ()
+    needs: Tuple[str, ...] = ()  # what each test that was left out needs
 
 
 class Tally:
@@ -77,6 +80,8 @@ class Tally:
     def pytest_sessionfinish(self, session: Any) -> None:
         stats = session.config.pluginmanager.get_plugin("terminalreporter").stats
         ids = {kind: [getattr(report, "nodeid", "") for report in stats.get(kind, [])] for kind in KINDS}
+        reasons = [str(report.longrepr[2]) for report in stats.get("skipped", [])]
+        ids["needs"] = [reason[len(NEEDS) :] for reason in reasons if reason.startswith(NEEDS)]
         Path(self.path).write_text(json.dumps(ids))
 
 
@@ -140,20 +145,21 @@ def run(
     except subprocess.TimeoutExpired:
         stop([process])
         status = process.returncode
-    counts, failures = read_tally(tally, status)
-    return Outcome(name, counts, time.monotonic() - start, text.read_text(errors="backslashreplace"), failures)
+    counts, failures, needs = read_tally(tally, status)
+    return Outcome(name, counts, time.monotonic() - start, text.read_text(errors="backslashreplace"), failures, needs)
 
 
-def read_tally(path: Path, status: int) -> Tuple[Counts, Tuple[str, ...]]:
-    """The counts and the names of the tests that failed. A pytest that broke down is one failure."""
-    ids: Dict[str, List[str]] = {kind: [] for kind in KINDS}
+def read_tally(path: Path, status: int) -> Tuple[Counts, Tuple[str, ...], Tuple[str, ...]]:
+    """The counts, the names of the tests that failed, and what those need that were left out. A pytest that broke down is
+    one failure."""
+    ids: Dict[str, List[str]] = {kind: [] for kind in (*KINDS, "needs")}
     if path.exists():
         ids.update(json.loads(path.read_text()))
     failures = tuple(dict.fromkeys(ids["failed"] + ids["error"]))
     if not failures and (status not in (0, 5) or not path.exists()):  # 5: nothing was selected
         failures = (f"pytest ended with status {status}",)
     passed = len(ids["passed"]) + len(ids["xpassed"])
-    return Counts(passed, len(failures), len(ids["skipped"]) + len(ids["xfailed"])), failures
+    return Counts(passed, len(failures), len(ids["skipped"]) + len(ids["xfailed"])), failures, tuple(ids["needs"])
 
 
 def stop(processes: List["subprocess.Popen[bytes]"]) -> None:
@@ -253,6 +259,13 @@ def what_is_wrong_with_theirs(names: List[str]) -> str:
     return ""
 
 
+def left_out(outcomes: List[Outcome]) -> str:
+    """One line about the tests that need what this machine has not; "" where there are none."""
+    needs = Counter(need for outcome in outcomes for need in outcome.needs)
+    parts = [f"{count} {'need' if count > 1 else 'needs'} {need}" for need, count in sorted(needs.items())]
+    return f"left out: {', '.join(parts)}" if parts else ""
+
+
 def total(outcomes: List[Outcome]) -> Counts:
     """The sum over all files."""
     return Counts(*(sum(column) for column in zip(*(outcome.counts for outcome in outcomes))))
@@ -303,6 +316,8 @@ def main() -> int:
     for outcome in outcomes if len(outcomes) > 1 else []:
         for failure in outcome.failures:
             print(f"failed: {failure}")
+    if left_out(outcomes):
+        print(left_out(outcomes))
     print(f"{counts} ({time.monotonic() - start:.0f} s)" + "; nothing was tested" * (not any(counts)))
     return 0 if any(counts) and not counts.failed else 1
 
