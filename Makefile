@@ -1,4 +1,4 @@
-# The front door: make help lists what can be done. What takes more than a few lines is a tool in tests/tools/.
+# The front door: make help lists what can be done. What takes more than a few lines is a program in tests/tools/ or tests/learn/.
 
 ifneq ($(filter 1.% 2.% 3.%,$(MAKE_VERSION)),)
 $(error this is GNU Make $(MAKE_VERSION), and 4.0 or later is needed (macOS: brew install make, then gmake))
@@ -81,8 +81,8 @@ asan tsan: export B = build/$@
 asan: ; @$(side_by_side) build && $(run) $(CHAPTERS) -- $(ARGS)
 tsan: ; @$(side_by_side) $(threaded:%=build-%) && $(run) $(threaded) -- $(ARGS)
 
-demo: build ; @$(python) tests/tools/demo.py $(CHAPTERS)
-demo-%: build-% ; @$(python) tests/tools/demo.py $*
+demo: build ; @$(python) tests/learn/demo.py $(CHAPTERS)
+demo-%: build-% ; @$(python) tests/learn/demo.py $*
 diff-%: ; @$(python) tests/tools/stagediff.py $(subst -, ,$*)
 forward-%: ; @$(python) tests/tools/forward.py $*
 
@@ -95,25 +95,25 @@ check-all: ; @$(python) tests/tools/check.py
 
 # --- Exercises: make start-04-buffered-reads ---
 
-exercise = tests/tools/exercise.py
-exercises: ; @$(python) $(exercise) list
-progress next: ; @$(python) $(exercise) $@
-start-%: ; @$(python) $(exercise) start $*
-check-%: ; @$(pytest) $(exercise) check $* -- $(ARGS)
-watch-%: ; @$(pytest) $(exercise) watch $*
-hint-%: ; @$(python) $(exercise) hint $*
-solution-%: ; @$(python) $(exercise) solution $*
-reset-%: ; @$(python) $(exercise) reset $*
-exercises-check: build ; @$(pytest) $(exercise) prove -j $(JOBS) $(ARGS) $(if $(ARGS),,&& $(run) exercises classroom)
+learner = tests/learn/learner.py
+exercises: ; @$(python) $(learner) list
+progress next: ; @$(python) $(learner) $@
+start-%: ; @$(python) $(learner) start $*
+check-%: ; @$(pytest) $(learner) check $* -- $(ARGS)
+watch-%: ; @$(pytest) $(learner) watch $*
+hint-%: ; @$(python) $(learner) hint $*
+solution-%: ; @$(python) $(learner) solution $*
+reset-%: ; @$(python) $(learner) reset $*
+exercises-check: build ; @$(pytest) tests/learn/prove.py -j $(JOBS) $(ARGS) $(if $(ARGS),,&& $(run) exercises classroom)
 
 # --- For those who teach ---
 
 graded = $(addprefix --exercise ,$(EXERCISE)) $(if $(OUT),--out "$$OUT")
-grade: ; @$(pytest) tests/tools/gradebook.py one "$$SUBMISSION" $(graded)
-grade-all: ; @$(pytest) tests/tools/gradebook.py all "$$SUBMISSIONS" -j $(JOBS) $(graded)
-class-check: ; @$(pytest) tests/tools/classroom.py $(or $(N),200) -j $(JOBS)
-handout: ; @$(python) tests/tools/handout.py $(CHAPTERS)
-gradescope: ; @$(python) tests/tools/gradescope.py $(EXERCISE)
+grade: ; @$(pytest) tests/learn/grade.py one "$$SUBMISSION" $(graded)
+grade-all: ; @$(pytest) tests/learn/grade.py all "$$SUBMISSIONS" -j $(JOBS) $(graded)
+class-check: ; @$(pytest) tests/learn/classroom.py $(or $(N),200) -j $(JOBS)
+handout: ; @$(python) tests/learn/pack.py handout $(CHAPTERS)
+gradescope: ; @$(python) tests/learn/pack.py gradescope $(EXERCISE)
 
 # --- The sources ---
 

@@ -6,13 +6,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Dict, List
+from typing import List
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "tools"))
 
-import changeform  # noqa: E402
 import changes  # noqa: E402
 import faults  # noqa: E402
 import forward  # noqa: E402

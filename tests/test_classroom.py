@@ -16,13 +16,12 @@ from typing import Dict, List
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-TOOLS = ROOT / "tests" / "tools"
-sys.path.insert(0, str(TOOLS))
+LEARN = ROOT / "tests" / "learn"
+sys.path[:0] = [str(LEARN), str(ROOT / "tests" / "tools")]
 
 import classroom  # noqa: E402
 import exercises  # noqa: E402
-import handout as handout_tool  # noqa: E402
-import packing  # noqa: E402
+import pack  # noqa: E402
 
 from harness.settings import limit  # noqa: E402
 
@@ -41,7 +40,7 @@ def run(*words: object, cwd: Path = ROOT, **env: str) -> "subprocess.CompletedPr
 
 
 def gradebook(*words: object) -> "subprocess.CompletedProcess[str]":
-    return run(sys.executable, TOOLS / "gradebook.py", *words)
+    return run(sys.executable, LEARN / "grade.py", *words)
 
 
 def hand_in(folder: Path, which: str) -> Path:
@@ -145,7 +144,7 @@ def test_the_made_up_class_has_everything() -> None:
 @pytest.fixture(scope="module")
 def handout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The handout of chapter 03, unpacked."""
-    done = run(sys.executable, TOOLS / "handout.py", "3")
+    done = run(sys.executable, LEARN / "pack.py", "handout", "3")
     assert done.returncode == 0 and "chapters 03," in done.stdout, done.stdout
     folder = tmp_path_factory.mktemp("handout")
     with tarfile.open(ROOT / "build" / "handout.tar.gz") as archive:
@@ -188,7 +187,7 @@ def test_the_handout_offers_what_it_can_do(handout: Path) -> None:
 
 def test_vectors_are_kept_for_later_chapters() -> None:
     """Those of chapter 09 hold for chapter 10 as well."""
-    paths = set(handout_tool.pack(["10"]))
+    paths = set(pack.pack(["10"]))
     assert "tests/vectors/09-strings.json" in paths and "tests/vectors/07-strings.json" not in paths
 
 
@@ -204,14 +203,14 @@ def test_the_guide_names_what_is_there() -> None:
 def test_links_to_what_is_left_out_become_text() -> None:
     there = {"README.md", "book", "book/03.md"}
     text = "a [link](book/03.md#x), a [gone](book/04.md), [out](https://x.org)\n| [04](book/04.md) | row |\n| [03](book) | row |"
-    assert packing.without_dead_links("README.md", text, there) == (
+    assert pack.without_dead_links("README.md", text, there) == (
         "a [link](book/03.md#x), a gone, [out](https://x.org)\n| [03](book) | row |"
     )
 
 
 def test_the_autograder_grades(tmp_path: Path) -> None:
     """run_autograder as Gradescope calls it, with its folder elsewhere."""
-    assert run(sys.executable, TOOLS / "gradescope.py", NAME).returncode == 0
+    assert run(sys.executable, LEARN / "pack.py", "gradescope", NAME).returncode == 0
     source = tmp_path / "source"
     with zipfile.ZipFile(ROOT / "build" / "autograder.zip") as archive:
         names = archive.namelist()

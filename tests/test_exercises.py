@@ -16,15 +16,14 @@ from typing import Callable, Dict, Iterator, List, Sequence
 
 import pytest
 
-TOOLS = Path(__file__).parent / "tools"
-sys.path.insert(0, str(TOOLS))
+TESTS = Path(__file__).parent
+sys.path[:0] = [str(TESTS / "learn"), str(TESTS / "tools")]
 
 import changeform  # noqa: E402
 import compiling  # noqa: E402
-import exercise as tool  # noqa: E402
 import exercises  # noqa: E402
 import grade as grading_tool  # noqa: E402
-import progress  # noqa: E402
+import learner  # noqa: E402
 import prove  # noqa: E402
 import reporting  # noqa: E402
 from compiling import Kept  # noqa: E402
@@ -518,21 +517,21 @@ def test_there_is_something_to_print_for_the_instructor(made_up: Result) -> None
 
 @pytest.fixture
 def my(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(tool, "MY", tmp_path / "my")
+    monkeypatch.setattr(learner, "MY", tmp_path / "my")
     monkeypatch.delenv("INSIST", raising=False)
     return tmp_path / "my"
 
 
 def test_start_overwrites_nothing(my: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert tool.main(["start", SAMPLE]) == 0
+    assert learner.main(["start", SAMPLE]) == 0
     assert f"make check-{SAMPLE}" in capsys.readouterr().out
     (my / SAMPLE / "server.c").write_text("mine")
-    assert tool.main(["start", SAMPLE]) == 1
+    assert learner.main(["start", SAMPLE]) == 1
     assert "is there already, and nothing was changed" in capsys.readouterr().out
     assert (my / SAMPLE / "server.c").read_text() == "mine"
     for number in (1, 2):
         (my / SAMPLE / "server.c").write_text(f"mine {number}")
-        assert tool.main(["reset", SAMPLE]) == 0
+        assert learner.main(["reset", SAMPLE]) == 0
         assert (my / ".before" / f"{SAMPLE}-{number}" / "server.c").read_text() == f"mine {number}"
         assert (my / SAMPLE / "server.c").read_text() == exercises.find(SAMPLE).starter()["server.c"]
 
@@ -540,11 +539,11 @@ def test_start_overwrites_nothing(my: Path, capsys: pytest.CaptureFixture[str]) 
 def test_hints_one_after_another(my: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hints = exercises.find(SAMPLE).hints
     for number in (1, 2, 3):
-        assert tool.main(["hint", SAMPLE]) == 0
+        assert learner.main(["hint", SAMPLE]) == 0
         out = capsys.readouterr().out
         assert out.startswith(f"Hint {number} of 3") and hints[number - 1] in out
     assert "There are no more" in out
-    assert tool.main(["hint", SAMPLE]) == 0
+    assert learner.main(["hint", SAMPLE]) == 0
     out = capsys.readouterr().out
     assert out.startswith("Hint 1 of 3") and all(hint in out for hint in hints), "all of them again"
 
@@ -552,57 +551,57 @@ def test_hints_one_after_another(my: Path, capsys: pytest.CaptureFixture[str]) -
 def test_the_solution_only_for_those_who_passed_or_insist(
     my: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert tool.main(["solution", SAMPLE]) == 1
+    assert learner.main(["solution", SAMPLE]) == 1
     out = capsys.readouterr().out
     assert f"make solution-{SAMPLE} INSIST=yes" in out and "have not seen: 3." in out and "+++" not in out
-    progress.Notebook(my).note(exercises.find(SAMPLE), 10, True)
-    assert tool.main(["solution", SAMPLE]) == 0
+    learner.Notebook(my).note(exercises.find(SAMPLE), 10, True)
+    assert learner.main(["solution", SAMPLE]) == 0
     assert "+++ server.c" in capsys.readouterr().out
     (my / ".state").unlink()
     monkeypatch.setenv("INSIST", "yes")
-    assert tool.main(["solution", SAMPLE]) == 0
+    assert learner.main(["solution", SAMPLE]) == 0
 
 
 def test_check_before_start(my: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
-        tool.main(["check", SAMPLE])
+        learner.main(["check", SAMPLE])
     assert end.value.code == 1
     assert capsys.readouterr().err == f"there is no my/{SAMPLE} yet: make start-{SAMPLE}\n"
 
 
 def test_check_takes_down_what_came_of_it(my: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert tool.main(["start", SAMPLE]) == 0
-    assert tool.main(["check", SAMPLE]) == 1
+    assert learner.main(["start", SAMPLE]) == 0
+    assert learner.main(["check", SAMPLE]) == 1
     out = capsys.readouterr().out
     assert re.search(r"passed +2 of 2 +answers as before", out) and "of 10 points. A hint" in out, out
     exercise = exercises.find(SAMPLE)
-    state = progress.Notebook(my)[SAMPLE]
-    assert (state.passed, progress.Notebook(my).word(exercise)) == (False, "started") and 0 < state.best < 10
+    state = learner.Notebook(my)[SAMPLE]
+    assert (state.passed, learner.Notebook(my).word(exercise)) == (False, "started") and 0 < state.best < 10
     exercises.write_tree(exercise.tree("solution"), my / SAMPLE)
-    assert tool.main(["check", SAMPLE, "--", "-k", "one_by_one"]) == 0
+    assert learner.main(["check", SAMPLE, "--", "-k", "one_by_one"]) == 0
     assert "few reads" not in capsys.readouterr().out
-    assert not progress.Notebook(my)[SAMPLE].passed, "one test is not all"
-    assert tool.main(["check", SAMPLE]) == 0
+    assert not learner.Notebook(my)[SAMPLE].passed, "one test is not all"
+    assert learner.main(["check", SAMPLE]) == 0
     assert "Passed: 10 of 10 points." in capsys.readouterr().out
-    assert progress.Notebook(my).word(exercise) == "passed"
+    assert learner.Notebook(my).word(exercise) == "passed"
 
 
 def test_the_lists(my: Path, capsys: pytest.CaptureFixture[str]) -> None:
     everything = exercises.all_exercises()
-    assert tool.main(["list"]) == 0
+    assert learner.main(["list"]) == 0
     out = capsys.readouterr().out
     assert all(exercise.name in out for exercise in everything) and "passed" not in out
-    assert tool.main(["next"]) == 0
+    assert learner.main(["next"]) == 0
     assert f"make start-{everything[0].name}" in capsys.readouterr().out
-    tool.main(["start", SAMPLE])
+    learner.main(["start", SAMPLE])
     capsys.readouterr()
-    assert tool.main(["next"]) == 0
+    assert learner.main(["next"]) == 0
     assert f"Go on with {SAMPLE}" in capsys.readouterr().out
     for exercise in everything:
-        progress.Notebook(my).note(exercise, exercise.points, True)
-    assert tool.main(["progress"]) == 0
+        learner.Notebook(my).note(exercise, exercise.points, True)
+    assert learner.main(["progress"]) == 0
     assert "####################" in capsys.readouterr().out.splitlines()[-1]
-    assert tool.main(["next"]) == 0
+    assert learner.main(["next"]) == 0
     assert "You have passed all exercises" in capsys.readouterr().out
 
 
@@ -610,24 +609,24 @@ def test_a_broken_state_is_an_empty_one(my: Path) -> None:
     my.mkdir()
     for text in ("", "[]", "{", '{"04-x": 7}', '{"04-x": {"unknown": 1, "best": 3}}'):
         (my / ".state").write_text(text)
-        assert progress.Notebook(my)["04-x"].hints == 0
+        assert learner.Notebook(my)["04-x"].hints == 0
 
 
 def test_two_checks_at_once_are_both_noted(tmp_path: Path) -> None:
     """Each notebook was read before the other was written, as where one check takes longer than another."""
     my, first, second = tmp_path / "my", exercises.find(SAMPLE), exercises.find("07-mset")
-    notebooks = progress.Notebook(my), progress.Notebook(my)
+    notebooks = learner.Notebook(my), learner.Notebook(my)
     notebooks[0].note(first, 3, False)
     notebooks[1].note(second, 4, True)
-    both = progress.Notebook(my)
+    both = learner.Notebook(my)
     assert (both[first.name].best, both[second.name].best, both[second.name].passed) == (3, 4, True)
 
 
 def test_watch_grades_at_every_save(my: Path) -> None:
-    code = f"import sys; sys.path.insert(0, {str(TOOLS)!r}); import exercise, pathlib\n"
-    code += f"exercise.MY = pathlib.Path({str(my)!r})\nexercise.check = lambda e, a: print('graded', flush=True)\n"
-    code += f"sys.exit(exercise.main(['watch', {SAMPLE!r}]))\n"
-    tool.main(["start", SAMPLE])
+    code = f"import sys; sys.path.insert(0, {str(TESTS / 'learn')!r}); import learner, pathlib\n"
+    code += f"learner.MY = pathlib.Path({str(my)!r})\nlearner.check = lambda e, a: print('graded', flush=True)\n"
+    code += f"sys.exit(learner.main(['watch', {SAMPLE!r}]))\n"
+    learner.main(["start", SAMPLE])
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout
@@ -667,9 +666,9 @@ def test_the_door(typed: str, line: str) -> None:
 
 def test_the_goals_reach_the_tool() -> None:
     for goal, words in (
-        ("start-04-buffered-reads", "exercise.py start 04-buffered-reads"),
-        ("check-04-buffered-reads", "exercise.py check 04-buffered-reads -- -k x"),
-        ("exercises", "exercise.py list"),
+        ("start-04-buffered-reads", "learner.py start 04-buffered-reads"),
+        ("check-04-buffered-reads", "learner.py check 04-buffered-reads -- -k x"),
+        ("exercises", "learner.py list"),
     ):
         done = subprocess.run(["make", "-n", goal, "ARGS=-k x"], cwd=ROOT, capture_output=True, text=True, check=True)
         assert words in " ".join(done.stdout.replace("\\\n", " ").split()), done.stdout

@@ -29,7 +29,8 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "learn"), str(TESTS / "tools")]
 
 import changeform  # noqa: E402
 import compiling  # noqa: E402

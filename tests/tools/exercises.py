@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 import changeform
+import headers
 from changeform import Change, Tree
 from layout import ROOT, Problem
 
@@ -233,14 +234,7 @@ class Exercise:
 
     def with_headers(self, tree: Tree) -> Tree:
         """The tree with the headers of common/ that its files include, directly or through others."""
-        result, waiting = dict(tree), list(tree)
-        while waiting:
-            for header in includes(result[waiting.pop()]):
-                path = self.root / "common" / header
-                if header not in result and path.exists():
-                    result[header] = path.read_text(encoding="utf-8")
-                    waiting.append(header)
-        return result
+        return headers.with_headers(tree, self.root)
 
     def tree(self, which: str) -> Tree:
         """The tree "starter", "solution" or "wrong/NAME"."""
@@ -306,11 +300,6 @@ def nearest(word: str, words: Iterable[str]) -> str:
 
 
 # ---- files ----
-
-
-def includes(text: str) -> List[str]:
-    """The names in the `#include ".."` lines of a source."""
-    return re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M)
 
 
 def read_folder(folder: Path) -> Tree:

@@ -41,23 +41,26 @@ def built_in(path: Path) -> List[str]:
     return re.findall(r"\d\d", found.group(2))
 
 
-def own_includes(path: Path) -> List[str]:
-    """The names in the `#include ".."` lines of a file."""
-    text = path.read_text(encoding="utf-8")
+def included(text: str) -> List[str]:
+    """The names in the `#include ".."` lines of a source."""
     return re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M)
+
+
+def with_headers(tree: Dict[str, str], root: Path = ROOT) -> Dict[str, str]:
+    """The texts, by file name, and those of the headers of common/ that they include, directly or through others."""
+    result, waiting = dict(tree), list(tree)
+    while waiting:
+        for name in included(result[waiting.pop()]):
+            path = root / "common" / name
+            if name not in result and path.exists():
+                result[name] = path.read_text(encoding="utf-8")
+                waiting.append(name)
+    return result
 
 
 def closure(path: Path, root: Path = ROOT) -> List[str]:
     """The headers of common/ that a file includes, directly or through others, each once."""
-    found: List[str] = []
-    waiting = own_includes(path)
-    known = headers(root)
-    while waiting:
-        name = waiting.pop(0)
-        if name in known and name not in found:
-            found.append(name)
-            waiting += own_includes(known[name])
-    return sorted(found)
+    return sorted(set(with_headers({path.name: path.read_text(encoding="utf-8")}, root)) - {path.name})
 
 
 def joining(name: str, root: Path = ROOT) -> List[str]:
@@ -139,7 +142,7 @@ def include_problems(root: Path = ROOT) -> List[str]:
     known, found = headers(root), []
     for path in all_sources(root):
         own = built_in(path)[0] if path.suffix == ".h" else path.parent.name
-        for name in own_includes(path):
+        for name in included(path.read_text(encoding="utf-8")):
             where = f"{path.relative_to(root)}: includes {name}"
             if name not in known:
                 found.append(f"{where}, which is not in common/")

@@ -1,35 +1,152 @@
 #!/usr/bin/env python3
-"""Exercises, for those who solve them and for those who write them.
+"""What learners do with exercises.
 
-    exercise.py start NN-slug           copies the starter to my/NN-slug; overwrites nothing
-    exercise.py check NN-slug [-- ...]  builds and grades my/NN-slug; what follows -- goes to pytest
-    exercise.py watch NN-slug           checks at every save, until Ctrl-C
-    exercise.py hint NN-slug            shows the next hint
-    exercise.py solution NN-slug        shows the solution, once all tests were passed or with INSIST=yes
-    exercise.py reset NN-slug           puts the work aside and begins anew
-    exercise.py list | progress | next
-
-    exercise.py prove [NN-slug ...] [-j N]    the proof from both sides, of all or of these
+    learner.py start NN-slug           copies the starter to my/NN-slug; overwrites nothing
+    learner.py check NN-slug [-- ...]  builds and grades my/NN-slug; what follows -- goes to pytest
+    learner.py watch NN-slug           checks at every save, until Ctrl-C
+    learner.py hint NN-slug            shows the next hint
+    learner.py solution NN-slug        shows the solution, once all tests were passed or with INSIST=yes
+    learner.py reset NN-slug           puts the work aside and begins anew
+    learner.py list | progress | next
 
 Learners type make start-NN-slug and so on; make help lists that.
 """
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import sys
 import time
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Callable, Dict, List
+from typing import Callable, Dict, Iterator, List, Optional
 
-import changeform
-import exercises
-import progress
-from exercises import Exercise
-from layout import ROOT, Problem, quit_with
-from progress import Notebook
+sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tools"))
+
+import changeform  # noqa: E402
+import exercises  # noqa: E402
+from exercises import Exercise  # noqa: E402
+from layout import ROOT, Problem, quit_with  # noqa: E402
 
 MY = ROOT / "my"
 LOOK_EVERY = 0.3  # seconds, for watch
+BAR = 20  # columns
+STARS = {1: "*", 2: "**", 3: "***", 4: "****"}
+
+
+# ---- what was done so far ----
+
+
+@dataclass
+class State:
+    """One exercise: hints seen, the best score, whether all tests were passed, which check was the latest (a count)."""
+
+    hints: int = 0
+    best: int = 0
+    checked: int = 0
+    passed: bool = False
+
+
+class Notebook:
+    """The states of all exercises, kept in a file. A file that cannot be read counts as empty."""
+
+    def __init__(self, my: Path = ROOT / "my") -> None:
+        self.my = my
+        self.path = my / ".state"
+        self.states: Dict[str, State] = {}
+        self._read()
+
+    def _read(self) -> None:
+        self.states = {}
+        try:
+            for name, said in json.loads(self.path.read_text(encoding="utf-8")).items():
+                known = {key: value for key, value in said.items() if key in State.__dataclass_fields__}
+                self.states[name] = State(**known)
+        except (OSError, ValueError, TypeError, AttributeError):
+            self.states = {}
+
+    def __getitem__(self, name: str) -> State:
+        return self.states.setdefault(name, State())
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Changes are made in this block. Several checks may run at once, so the file is read anew and written while
+        no other does; and as a whole, so that nothing can be half written."""
+        self.my.mkdir(exist_ok=True)
+        with open(self.my / ".lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._read()
+            yield
+            fresh = self.path.with_suffix(f".{os.getpid()}")
+            fresh.write_text(json.dumps({name: asdict(state) for name, state in self.states.items()}, indent=1) + "\n")
+            os.replace(fresh, self.path)
+
+    def folder(self, exercise: Exercise) -> Path:
+        return self.my / exercise.name
+
+    def started(self, exercise: Exercise) -> bool:
+        return self.folder(exercise).is_dir()
+
+    def note(self, exercise: Exercise, score: int, passed: bool) -> None:
+        """A check gave this score."""
+        with self.changing():
+            state = self[exercise.name]
+            state.best, state.passed = max(state.best, score), state.passed or passed
+            state.checked = 1 + max(each.checked for each in self.states.values())
+
+    def word(self, exercise: Exercise) -> str:
+        """passed, started, or nothing."""
+        state = self.states.get(exercise.name, State())
+        return "passed" if state.passed else "started" if self.started(exercise) else ""
+
+
+def listing(known: List[Exercise], notebook: Notebook) -> str:
+    """make exercises: a line each."""
+    lines = [f"{'exercise':<28}{'':<9}{'points':>7}  {'':<5}{'min':>4}  kind     title"]
+    chapter = ""
+    for exercise in known:
+        lines += [""] * (exercise.chapter != chapter)
+        chapter = exercise.chapter
+        best = notebook.states.get(exercise.name, State()).best
+        points = f"{best or '-'}/{exercise.points}"
+        lines.append(
+            f"{exercise.name:<28}{notebook.word(exercise):<9}{points:>7}  {STARS[exercise.difficulty]:<5}"
+            f"{exercise.minutes:>4}  {exercise.kind:<8} {exercise.title}"
+        )
+    return "\n".join(lines)
+
+
+def bar(part: int, whole: int) -> str:
+    """part of whole, drawn."""
+    full = BAR * part // whole if whole else 0
+    return "#" * full + "." * (BAR - full)
+
+
+def drawing(known: List[Exercise], notebook: Notebook) -> str:
+    """make progress: a bar for each chapter, and one for all."""
+    lines = []
+    for chapter in sorted({exercise.chapter for exercise in known}):
+        lines.append(_row(chapter, [exercise for exercise in known if exercise.chapter == chapter], notebook))
+    return "\n".join([*lines, _row("all", known, notebook)])
+
+
+def _row(name: str, known: List[Exercise], notebook: Notebook) -> str:
+    best = sum(min(notebook.states.get(e.name, State()).best, e.points) for e in known)
+    most = sum(e.points for e in known)
+    passed = sum(notebook.word(e) == "passed" for e in known)
+    return f"  {name:<4} {bar(best, most)} {best:>4} of {most:>4} points, {passed} of {len(known)} passed"
+
+
+def next_one(known: List[Exercise], notebook: Notebook) -> Optional[Exercise]:
+    """The one to go on with: the latest that was checked and not passed, another that was started, or else the first
+    that was not, by chapter and difficulty."""
+    open_ones = [exercise for exercise in known if notebook.word(exercise) != "passed"]
+    begun = [exercise for exercise in open_ones if notebook.started(exercise)]
+    if begun:
+        return max(begun, key=lambda exercise: notebook.states.get(exercise.name, State()).checked)
+    return open_ones[0] if open_ones else None
 
 
 # ---- the learner's commands ----
@@ -181,19 +298,19 @@ def known() -> List[Exercise]:
 
 
 def show_list() -> int:
-    print(progress.listing(known(), Notebook(MY)))
+    print(listing(known(), Notebook(MY)))
     print("\nmake start-NN-slug begins one, make next chooses. Difficulty: from * to ****; min: minutes that it may take")
     return 0
 
 
 def show_progress() -> int:
-    print(progress.drawing(known(), Notebook(MY)))
+    print(drawing(known(), Notebook(MY)))
     return 0
 
 
 def show_next() -> int:
     notebook = Notebook(MY)
-    exercise = progress.next_one(known(), notebook)
+    exercise = next_one(known(), notebook)
     if exercise is None:
         print("You have passed all exercises. What about a chapter of your own?")
     elif notebook.started(exercise):
@@ -204,21 +321,6 @@ def show_next() -> int:
         print(f"Next is {exercise.name}, {exercise.title}: {exercise.kind}, some {exercise.minutes} minutes.")
         print(f"  make start-{exercise.name}")
     return 0
-
-
-# ---- for authors ----
-
-
-def prove(words: List[str]) -> int:
-    import prove as proof
-
-    jobs = os.cpu_count() or 2
-    if "-j" in words:
-        at = words.index("-j")
-        if not words[at + 1 : at + 2] or not words[at + 1].isdigit():
-            raise Problem("-j wants a number")
-        jobs, words = int(words[at + 1]), words[:at] + words[at + 2 :]
-    return 0 if proof.prove([exercises.find(word) for word in words] or known(), jobs) else 1
 
 
 # ---- the command line ----
@@ -241,8 +343,6 @@ def main(argv: List[str]) -> int:
             return OF_ONE[command](exercises.find(words[0]))
         if command == "check" and len(words) == 1:
             return check(exercises.find(words[0]), arguments)
-        if command == "prove":
-            return prove(words)
     except Problem as problem:
         quit_with(str(problem), 1)
     except KeyboardInterrupt:

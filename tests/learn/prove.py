@@ -1,4 +1,7 @@
+#!/usr/bin/env python3
 """Proves exercises from both sides: what is right gets all points, and what is wrong fails for the reason that it has.
+
+    prove.py [NN-slug ...] [-j N]      all of them, or these; N at once
 
 For each exercise: its files are complete; the starter builds and does not get all points; the solution gets all
 points that a program can give; each wrong solution, two at least, fails the test that it names, and the lesson of that
@@ -6,19 +9,24 @@ test holds the words that it names; no lesson shows a traceback; the points of t
 """
 from __future__ import annotations
 
+import argparse
+import os
 import re
+import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Callable, List, NamedTuple, Sequence, Tuple
 
-import exercises
-import grade
-from compiling import Kept
-from exercises import Exercise
-from grade import How, Result
-from layout import Problem
+sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tools"))
+
+import exercises  # noqa: E402
+import grade  # noqa: E402
+from compiling import Kept  # noqa: E402
+from exercises import Exercise  # noqa: E402
+from grade import How, Result  # noqa: E402
+from layout import Problem, quit_with  # noqa: E402
 
 LEAST_WRONG = 2
 Way = Callable[[Exercise, Kept], List[str]]
@@ -166,3 +174,24 @@ def show(proof: Proof) -> None:
     print(f"{proof.exercise:<28}{proof.part:<40} {word:<7}{proof.seconds:6.1f} s", flush=True)
     for problem in proof.problems:
         print("".join(f"    {line}\n" for line in problem.splitlines()), end="", flush=True)
+
+
+def main(argv: List[str]) -> int:
+    os.umask(0o022)
+    parser = argparse.ArgumentParser(description="Proves exercises from both sides.")
+    parser.add_argument("names", nargs="*", metavar="NN-slug")
+    parser.add_argument("-j", type=int, default=os.cpu_count() or 2)
+    args = parser.parse_args(argv)
+    try:
+        chosen = [exercises.find(name) for name in args.names] or exercises.all_exercises()
+        if not chosen:
+            raise Problem("there are no exercises in this copy of the workbook")
+        return 0 if prove(chosen, args.j) else 1
+    except Problem as problem:
+        quit_with(str(problem), 1)
+    except KeyboardInterrupt:
+        quit_with("interrupted", 130)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

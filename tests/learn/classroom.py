@@ -20,9 +20,11 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Iterator, List, Optional, Tuple
 
-import exercises
-from exercises import Exercise
-from layout import ROOT, Problem, quit_with
+sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tools"))
+
+import exercises  # noqa: E402
+from exercises import Exercise  # noqa: E402
+from layout import ROOT, Problem, quit_with  # noqa: E402
 
 CLASS, GRADES = ROOT / "build" / "class", ROOT / "build" / "class-grades"
 HARM = {
@@ -115,7 +117,7 @@ def main(argv: List[str]) -> int:
     except Problem as problem:
         quit_with(str(problem), 1)
     began = time.monotonic()
-    command = [sys.executable, str(Path(__file__).with_name("gradebook.py")), "all", str(CLASS), "--out", str(GRADES), "-j", jobs]
+    command = [sys.executable, str(Path(__file__).with_name("grade.py")), "all", str(CLASS), "--out", str(GRADES), "-j", jobs]
     subprocess.run(command, check=True)
     found = grades()
     bad = [said for student in everybody for said in [student.expected(*found.get(student.name, ("", "")))] if said]

@@ -16,7 +16,8 @@ import time
 from pathlib import Path
 from typing import List, Tuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS), str(TESTS / "tools")]
 
 from harness.session import SessionError, load, play  # noqa: E402
 from harness.settings import ROOT  # noqa: E402
