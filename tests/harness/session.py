@@ -246,7 +246,7 @@ class _Player:
         self._hear_server()
         self.listener("command", f"$ {step.command}")
         real = rf"\g<1>{self.port}"
-        typed = re.sub(r"(PORT=|localhost[: ]|127\.0\.0\.1[: ])1234\b", real, step.command)
+        typed = re.sub(r"""(PORT=|localhost[: ]|127\.0\.0\.\d(?:[: ]|["'], ))1234\b""", real, step.command)
         process = subprocess.Popen(
             ["sh", "-c", typed], cwd=self.folder, env=clean_env({"PORT": str(self.port)}),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
