@@ -18,8 +18,6 @@ import time
 from pathlib import Path
 from typing import Callable, List, Optional
 
-import pytest
-
 __tracebackhide__ = lambda excinfo: excinfo.errisinstance(AssertionError)  # noqa: E731
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,6 +39,8 @@ def needs(*tools: str) -> None:
     if missing and os.environ.get("CI"):
         fail(f"{', '.join(missing)} must be installed where CI is set")
     if missing:
+        import pytest  # not above: book.py and play.py work without it
+
         pytest.skip(f"needs {', '.join(missing)}")
 
 
