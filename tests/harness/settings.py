@@ -35,6 +35,8 @@ def fail(text: str) -> None:
 
 def needs(*tools: str) -> None:
     """Leaves the test out where one of these programs is not installed; with CI set, fails it."""
+    import pytest  # here, since the tools that use the harness do without it
+
     missing = [tool for tool in tools if not shutil.which(tool)]
     if missing and os.environ.get("CI"):
         fail(f"{', '.join(missing)} must be installed where CI is set")
