@@ -680,7 +680,7 @@ def test_every_step_of_check_is_a_target() -> None:
 def plain(small: Path) -> "subprocess.CompletedProcess[str]":
     """Runs the tool that compiles with the lines of the READMEs."""
     return subprocess.run(
-        [sys.executable, "tests/tools/plain.py", "gcc"], cwd=small, env=environment(), capture_output=True, text=True
+        [sys.executable, "tests/tools/readme_lines.py", "gcc"], cwd=small, env=environment(), capture_output=True, text=True
     )
 
 

@@ -21,6 +21,7 @@ sys.path[:0] = [str(TESTS), str(TESTS / "tools")]
 
 from harness.session import SessionError, load, play  # noqa: E402
 from harness.settings import ROOT  # noqa: E402
+from layout import coloured  # noqa: E402
 from play import COLOURS, find  # noqa: E402
 
 os.environ["WORKBOOK_PREBUILT"] = "1"  # by make, a moment ago
@@ -47,8 +48,7 @@ def session_of(chapter: str) -> str:
 
 def say(kind: str, text: str) -> None:
     """Prints one thing, in its colour on a terminal."""
-    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    print(f"\033[{COLOURS[kind]}m{text}\033[0m" if colour else text, flush=True)
+    print(coloured(text, COLOURS[kind]), flush=True)
 
 
 def show(chapter: str, pause: float) -> str:

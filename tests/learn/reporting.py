@@ -1,33 +1,27 @@
 """How results look in a terminal."""
 from __future__ import annotations
 
-import os
-import sys
 from typing import List
 
 from grade import Result, Test
+from layout import coloured
 
 SHOWN = 3  # lessons in full
 MARKS = {"passed": "passed", "failed": "FAILED", "instructor": "handed in", "not run": "not run"}
 COLOURS = {"passed": "32", "failed": "31", "instructor": "36", "not run": "33"}
 
 
-def colour(text: str, code: str) -> str:
-    """The text in a colour, where that is a terminal and nobody minds."""
-    return f"\033[{code}m{text}\033[0m" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else text
-
-
 def row(test: Test) -> str:
     """A test in the table."""
     points = f"{test.most} for the instructor" if test.status == "instructor" else f"{test.points} of {test.most}"
-    return f"  {colour(f'{MARKS[test.status]:<10}', COLOURS[test.status])}{points:<8}  {test.title}"
+    return f"  {coloured(f'{MARKS[test.status]:<10}', COLOURS[test.status])}{points:<8}  {test.title}"
 
 
 def lesson(test: Test) -> str:
     """What there is to learn from a test that was not passed."""
     head = f"{test.title}: {test.points} of {test.most} points"
     body = "".join(f"\n  {line}".rstrip() for line in f"{test.lesson}\n{'again':<10}{test.repeat}".splitlines())
-    return f"{colour(head, '1')}{body}"
+    return f"{coloured(head, '1')}{body}"
 
 
 def report(result: Result, selected: bool = False) -> str:
@@ -37,7 +31,7 @@ def report(result: Result, selected: bool = False) -> str:
     if result.compiler:
         parts.append(result.compiler.rstrip("\n"))
     if not result.built:
-        parts.append(colour(f"It does not build: 0 of {result.most} points.", "31"))
+        parts.append(coloured(f"It does not build: 0 of {result.most} points.", "31"))
     elif tests:
         parts.append("\n".join(map(row, tests)))
     if result.remarks:

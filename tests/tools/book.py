@@ -5,6 +5,7 @@
     book.py update [NN|FILE ...]    writes listings, diffs, outputs and steps anew from the sources, and
                                     says which; changes nothing when all is in step
     book.py play NN|FILE ...        writes what the commands of console blocks print into the blocks
+    book.py hours                   what each chapter takes, in hours: an estimate
     book.py stats                   words, blocks by kind and steps, by chapter
     book.py skeleton NN             prints a walk for the chapter: steps that all compile, in an order that
                                     works, for the author to reorder, split and explain
@@ -37,12 +38,13 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 import book_blocks  # noqa: E402
 import book_edition  # noqa: E402
 import book_edits  # noqa: E402
+import book_hours  # noqa: E402
 import book_programs  # noqa: E402
 import book_skeleton  # noqa: E402
 import book_steps  # noqa: E402
 import book_units  # noqa: E402
 import exercises  # noqa: E402
-import plain  # noqa: E402
+import readme_lines  # noqa: E402
 import stages  # noqa: E402
 from book_blocks import Block, BookError, Page  # noqa: E402
 from book_steps import Step, StepError  # noqa: E402
@@ -319,7 +321,7 @@ def sh_problems(page: Page, block: Block) -> List[str]:
     known: Set[str] = set()
     for name in chapters(ROOT):
         if page.chapter == name or page.chapter not in chapters(ROOT):
-            known |= {place(v) for v in plain.compile_lines(stages.readme(ROOT, name)).values()}
+            known |= {place(v) for v in readme_lines.compile_lines(stages.readme(ROOT, name)).values()}
     found = []
     for line in block.code.splitlines():
         line = re.sub(r"^\$ ", "", line.strip())
@@ -779,6 +781,9 @@ def main(argv: List[str]) -> int:
                 if new:
                     book_blocks.rewrite(page, new)
                 print(f"{page.path.name}: {len(new)} blocks changed")
+            return 0
+        if verb == "hours" and not names:
+            print(book_hours.table(chosen([])))
             return 0
         if verb == "stats" and not names:
             print(stats(chosen([])))

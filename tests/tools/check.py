@@ -29,7 +29,7 @@ class Step(NamedTuple):
 STEPS = [
     Step("built with gcc, warnings are errors", "gcc", "make build B=build/gcc CC=gcc"),
     Step("built with clang, warnings are errors", "clang", "make build B=build/clang CC=clang"),
-    Step("built with the lines of the READMEs", "gcc clang", "PYTHON tests/tools/plain.py gcc clang"),
+    Step("built with the lines of the READMEs", "gcc clang", "PYTHON tests/tools/readme_lines.py gcc clang"),
     Step("layout of the sources", "clang-format", "make format-check"),
     Step("tests, stage rules among them", "gcc pytest git", "make test-all"),
     Step("tests fail for servers that are wrong", "gcc pytest", "make broken"),

@@ -29,8 +29,9 @@ from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
 import changes
+from changes import committed, conflicts, git, merge
 from layout import PAIR, ROOT, Problem, chapter, chapters, quit_with
-from merging import committed, conflicts, git, merge
+
 
 class Road:
     """The texts of all stages, as they were in the commit and as they become."""

@@ -1,6 +1,7 @@
-"""Where the tools find chapters, programs and headers; and how they give up."""
+"""Where the tools find chapters, programs and headers; how they give up; colours in a terminal."""
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -68,3 +69,13 @@ def cells(line: str) -> List[str]:
 def quit_with(message: str, status: int = 2) -> NoReturn:
     print(message, file=sys.stderr)
     sys.exit(status)
+
+
+def has_colours() -> bool:
+    """Is standard output a terminal that wants colours?"""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def coloured(text: str, code: str, wanted: Optional[bool] = None) -> str:
+    """The text in a colour, "31" for red; where it is not said otherwise, if the terminal has colours."""
+    return f"\033[{code}m{text}\033[0m" if (has_colours() if wanted is None else wanted) else text

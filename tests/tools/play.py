@@ -10,15 +10,15 @@ without its ending, or a chapter's number for all of its sessions. Exit status 1
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import List
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from harness.session import Listener, SessionError, load, play  # noqa: E402
+from harness.session import SessionError, load, play  # noqa: E402
 from harness.settings import ROOT  # noqa: E402
+from layout import coloured  # noqa: E402
 
 SESSIONS = ROOT / "tests" / "sessions"
 COLOURS = {"title": "1;4", "command": "1", "output": "0", "server": "36", "difference": "31"}
@@ -36,14 +36,9 @@ def find(name: str) -> List[str]:
     return [str(path) for path in files]
 
 
-def printer(colour: bool) -> Listener:
-    """A listener that prints; the server's lines are told apart by `server|`, and by a colour."""
-
-    def show(kind: str, text: str) -> None:
-        text = f"server| {text}" if kind == "server" else text
-        print(f"\033[{COLOURS[kind]}m{text}\033[0m" if colour else text, flush=True)
-
-    return show
+def show(kind: str, text: str) -> None:
+    """Prints what is typed or heard; the server's lines are told apart by `server|`, and by a colour."""
+    print(coloured(f"server| {text}" if kind == "server" else text, COLOURS[kind]), flush=True)
 
 
 def main() -> int:
@@ -51,7 +46,6 @@ def main() -> int:
     parser.add_argument("--show", action="store_true", help="print what is typed and what it gives")
     parser.add_argument("names", nargs="+", metavar="NAME")
     options = parser.parse_args()
-    show = printer(sys.stdout.isatty() and "NO_COLOR" not in os.environ)
     failed = 0
     for path in [path for name in options.names for path in find(name)]:
         try:

@@ -22,7 +22,7 @@ import csource
 import headers
 import stages
 from csource import Source
-from layout import PAIR, ROOT, Problem, before, chapter, chapters, quit_with
+from layout import PAIR, ROOT, Problem, before, chapter, chapters, coloured, has_colours, quit_with
 
 Opcode = Tuple[str, int, int, int, int]
 EMPTY = csource.parse("", "/dev/null")
@@ -190,8 +190,8 @@ def paint(lines: List[str], color: bool) -> List[str]:
     for line in lines:
         inside = inside or line.startswith("--- ")
         head = line.startswith(("--- ", "+++ "))
-        code = ("1" if head else COLORS.get(line[:1])) if inside else None
-        out.append(f"\033[{code}m{line}\033[0m" if code else line)
+        code = ("1" if head else COLORS.get(line[:1], "")) if inside else ""
+        out.append(coloured(line, code, bool(code)))
     return out
 
 
@@ -209,8 +209,7 @@ def main(argv: List[str], root: Path = ROOT) -> int:
         lines = report(root, old, new)
     except (Problem, csource.Unreadable) as problem:
         quit_with(str(problem))
-    terminal = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-    color = args.color == "always" or args.color == "auto" and terminal
+    color = args.color == "always" or args.color == "auto" and has_colours()
     try:
         print("\n".join(paint(lines, color)), flush=True)
     except BrokenPipeError:  # `| head`

@@ -1,6 +1,6 @@
 """Compiles every program with the very line that its chapter's README.md shows.
 
-    plain.py gcc clang      with each of these compilers called cc
+    readme_lines.py gcc clang      with each of these compilers called cc
 
 Neither a standard nor -Werror is given there, so any word from the compiler is a failure. So is a program
 without a line, and a chapter's Makefile that does something else than its README. Nothing is written beside the sources.

@@ -1,7 +1,4 @@
-#!/usr/bin/env python3
 """What each chapter takes, in hours: an estimate for book/teaching/README.md.
-
-    hours.py
 
 Computed, not measured: 100 words of the text and 8 lines of code are read, or typed, in a minute; a step takes one
 minute more, to find its place and to compile; what the sessions and questions at the end of a chapter take is half an
@@ -9,13 +6,12 @@ hour. The exercises take what their exercise.conf says.
 """
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from typing import Dict, List
 
-import book
 import book_blocks
 import exercises
+from book_blocks import Page
 
 WORDS, LINES = 100, 8  # a minute
 END = 30  # minutes for the sessions and questions of a chapter with programs
@@ -33,27 +29,23 @@ def typed(block: book_blocks.Block) -> int:
     return block.count if block.lang == "c" else 0
 
 
-def main() -> int:
+def table(pages: List[Page]) -> str:
+    """A line for each page of a chapter, and one for all."""
     minutes: Dict[str, List[int]] = defaultdict(list)
     for exercise in exercises.all_exercises():
         minutes[exercise.chapter].append(exercise.minutes)
     rows = [["chapter", "words", "steps", "lines", "exercises", "reading", "typing", "exercises", "all"]]
     sums = [0.0] * 4
-    for page in (page for page in book_blocks.pages(book.folder()) if page.chapter):
+    for page in (page for page in pages if page.chapter):
         steps = [block for block in page.blocks if block.kind == "step"]
-        lines = sum(typed(block) for block in steps)
+        typing = sum(typed(block) for block in steps)
         words, own = book_blocks.words(page), minutes[page.chapter]
-        needs = [words / WORDS + END * bool(steps), len(steps) + lines / LINES, float(sum(own))]
+        needs = [words / WORDS + END * bool(steps), len(steps) + typing / LINES, float(sum(own))]
         needs.append(sum(needs))
         sums = [a + b for a, b in zip(sums, needs)]
-        rows.append([page.chapter, *map(str, (words, len(steps), lines, len(own))), *map(hours, needs)])
+        rows.append([page.chapter, *map(str, (words, len(steps), typing, len(own))), *map(hours, needs)])
     totals = [str(sum(int(row[i]) for row in rows[1:])) for i in range(1, 5)]
     rows.append(["all", *totals, *map(hours, sums)])
-    print(" " * 42 + "hours for")
     widths = (7, 6, 6, 6, 10, 8, 7, 10, 6)
-    print("\n".join("".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in rows))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    lines = ["".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in rows]
+    return "\n".join([" " * 42 + "hours for", *lines])
