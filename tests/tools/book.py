@@ -231,6 +231,12 @@ def output_options(block: Block) -> Dict[str, str]:
     return dict(w.split("=", 1) for w in rest if "=" in w)
 
 
+def outside() -> Dict[str, str]:
+    """The environment without what make and the tests put there: what is printed must not depend on who runs it."""
+    ours = re.compile(r"MAKE|MFLAGS|WORKBOOK_|TEST_|(SERVER|CLIENT|HEADERS|WRAPPER|SAN|B|JOBS)$")
+    return {name: value for name, value in os.environ.items() if not ours.match(name)}
+
+
 def output(page: Page, block: Block, programs: Dict[str, str]) -> str:
     """Runs the command of an output block where the chapter's programs are."""
     options = output_options(block)
@@ -243,7 +249,7 @@ def output(page: Page, block: Block, programs: Dict[str, str]) -> str:
         try:
             done = subprocess.run(
                 ["sh", "-c", command], cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, timeout=60, env={**os.environ, "LC_ALL": "C.UTF-8", "NO_COLOR": "1"},
+                stderr=subprocess.STDOUT, timeout=60, env={**outside(), "LC_ALL": "C.UTF-8", "NO_COLOR": "1"},
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise BookError(f"`{command}` has not ended after 60 s") from None
