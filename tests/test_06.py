@@ -8,7 +8,7 @@ from typing import List
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, framing, leaks, processes, readme
+from cases import Case, abuse, cases, client_errors, clock, framing, leaks, processes, readme
 from harness import Server, fail, limit, run_client, seed, wire
 from harness.fake import FakeServer, read_frame
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
@@ -23,6 +23,11 @@ def test_framing(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(6, abuse))
 def test_abuse(case: Case) -> None:
+    case(6)
+
+
+@pytest.mark.parametrize("case", cases(6, clock))
+def test_clock(case: Case) -> None:
     case(6)
 
 

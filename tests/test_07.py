@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, framing, leaks, processes, readme, strings
+from cases import Case, abuse, cases, client_errors, clock, framing, leaks, processes, readme, strings
 
 
 @pytest.mark.parametrize("case", cases(7, framing))
@@ -13,6 +13,11 @@ def test_framing(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(7, abuse))
 def test_abuse(case: Case) -> None:
+    case(7)
+
+
+@pytest.mark.parametrize("case", cases(7, clock))
+def test_clock(case: Case) -> None:
     case(7)
 
 

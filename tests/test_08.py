@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, framing, leaks, processes, readme, strings
+from cases import Case, abuse, cases, client_errors, clock, framing, leaks, processes, readme, strings
 from harness import run_program
 from harness.settings import ROOT, limit
 
@@ -21,6 +21,11 @@ def test_framing(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(8, abuse))
 def test_abuse(case: Case) -> None:
+    case(8)
+
+
+@pytest.mark.parametrize("case", cases(8, clock))
+def test_clock(case: Case) -> None:
     case(8)
 
 

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, clients, framing, leaks, processes, readme, replies, strings
+from cases import Case, abuse, cases, client_errors, clients, clock, framing, leaks, processes, readme, replies, strings
 from harness.settings import ROOT, limit
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
@@ -23,6 +23,11 @@ def test_framing(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(9, abuse))
 def test_abuse(case: Case) -> None:
+    case(9)
+
+
+@pytest.mark.parametrize("case", cases(9, clock))
+def test_clock(case: Case) -> None:
     case(9)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, clients, framing, leaks, processes, readme, replies, strings
+from cases import Case, abuse, cases, client_errors, clients, clock, framing, leaks, processes, readme, replies, strings
 from cases.labs import lab_passes, lab_sees
 from harness import check_session, run_program
 from harness.settings import ROOT
@@ -23,6 +23,11 @@ SESSIONS = [
 
 @pytest.mark.parametrize("case", cases(10, framing, abuse, strings, replies, clients))
 def test_as_before(case: Case) -> None:
+    case(10)
+
+
+@pytest.mark.parametrize("case", cases(10, clock))
+def test_clock(case: Case) -> None:
     case(10)
 
 

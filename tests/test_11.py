@@ -3,7 +3,10 @@ from __future__ import annotations
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, clients, framing, leaks, processes, readme, replies, strings, zsets
+from cases import (
+    Case, abuse, cases, client_errors, clients, clock, framing, leaks, processes, readme, replies, strings,
+    zsets,
+)  # fmt: skip
 from cases.labs import lab_passes, lab_sees
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
@@ -17,6 +20,11 @@ def test_framing(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(11, abuse))
 def test_abuse(case: Case) -> None:
+    case(11)
+
+
+@pytest.mark.parametrize("case", cases(11, clock))
+def test_clock(case: Case) -> None:
     case(11)
 
 

@@ -7,7 +7,10 @@ from typing import Iterator, List, Tuple
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, clients, framing, idle, leaks, processes, readme, replies, strings, zsets
+from cases import (
+    Case, abuse, cases, client_errors, clients, clock, framing, idle, leaks, processes, readme, replies,
+    strings, zsets,
+)  # fmt: skip
 from cases.idle import now_ms
 from cases.talk import say
 from harness import Conn, Server, limit
@@ -50,6 +53,11 @@ def test_framing(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(12, abuse))
 def test_abuse(case: Case) -> None:
+    case(12)
+
+
+@pytest.mark.parametrize("case", cases(12, clock))
+def test_clock(case: Case) -> None:
     case(12)
 
 

@@ -10,7 +10,10 @@ from typing import Callable, Dict, List
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, clients, framing, idle, leaks, processes, readme, replies, strings, ttl, zsets
+from cases import (
+    Case, abuse, cases, client_errors, clients, clock, framing, idle, leaks, processes, readme, replies,
+    strings, ttl, zsets,
+)  # fmt: skip
 from cases.idle import cpu_us, now_ms
 from cases.labs import lab_passes, lab_sees
 from cases.processes import leaves
@@ -31,6 +34,11 @@ def test_framing(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(14, abuse))
 def test_abuse(case: Case) -> None:
+    case(14)
+
+
+@pytest.mark.parametrize("case", cases(14, clock))
+def test_clock(case: Case) -> None:
     case(14)
 
 
