@@ -10,6 +10,8 @@ from typing import List
 
 import pytest
 
+from harness.settings import needs
+
 sys.path.insert(0, str(Path(__file__).parent / "tools"))
 
 import changes  # noqa: E402
@@ -186,6 +188,7 @@ FILES = {
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A workbook with a stage, an exercise and a fault, committed."""
+    needs("git")
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
