@@ -143,7 +143,7 @@ def workbook(top: Path) -> Path:
     shutil.copy(ROOT / "Makefile", top)
     shutil.copy(ROOT / ".gitignore", top)
     ignore = shutil.ignore_patterns("__pycache__")
-    for folder in ("tools", "harness"):
+    for folder in ("tools", "learn", "harness"):
         shutil.copytree(ROOT / "tests" / folder, top / "tests" / folder, ignore=ignore)
     (top / "tests" / "sessions").mkdir()
     for chapter in CHAPTERS:
