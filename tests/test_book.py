@@ -905,6 +905,7 @@ def test_play_writes_what_commands_print(tmp_path: Path) -> None:
 def test_the_command_line(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     monkeypatch.setenv("BOOK", str(project / "book"))
     monkeypatch.setattr(book.build, "ensure_built", lambda number: None)
+    monkeypatch.setattr(book_edition, "FIRST_EDITION", {"04"})
     page(project, WALK.replace("more(pair->b)", "less(pair->b)"))
     assert book.main(["check", "4"]) == 1 and "new_way differs" in capsys.readouterr().out
     assert book.main(["update"]) == 0 and "changed 04-four.md:" in capsys.readouterr().out
