@@ -28,6 +28,7 @@ __tracebackhide__ = settings.__tracebackhide__
 LOOKS_AT = "client.*"
 
 Handler = Callable[[socket.socket], None]
+NOT_SENT = b"not sent: a NUL, a quote that is not closed or has more behind it, or too many words\n"
 CLOSED = "the server closed the connection without a whole answer"
 
 
@@ -544,6 +545,35 @@ def replies_that_cannot_be_printed(chapter: int) -> None:
     assert result == ("", "", 1), result
 
 
+@case(since=3)
+def streams_that_are_closed(chapter: int) -> None:
+    """The first socket would take the number of a stream that is closed, and the server would be told what
+    was meant for the screen: it must hear requests and not a byte more. What cannot be printed is an error."""
+    for redirect, out in (
+        (">&-", False), ("2>&-", True), ("0<&- 2>&-", True), (">&- 2>&-", False), ("0<&- >&- 2>&-", False), ("0<&-", True),
+    ):  # fmt: skip
+        talk, handler, heard = _one_good_talk(chapter)
+        with FakeServer(handler) as fake:
+            result = run(chapter, talk.args, fake.port, talk.stdin, redirect=redirect)
+            connections = len(heard)
+        nothing = chapter >= 9 and "0<" in redirect  # no commands
+        wanted = b"".join(talk.printed).decode() if out and not nothing else ""
+        if (result.stdout, result.stderr) != (wanted, "") and "2>" in redirect or (out and result.status):
+            fail(f"client {redirect}: {result}, expected is {wanted!r}")
+        if not out and not nothing and result.status != 1:
+            fail(f"client {redirect}: nothing could be printed, so the status must be 1, not {result.status}")
+        wait_until(lambda: not any(sock.fileno() >= 0 for sock in fake.connections), "the client has gone")
+        expect = [b"hello1bye1", b"hello2bye2", b"hello3bye3"] if chapter == 5 else [b"".join(talk.requests)]
+        if not out:  # the first reply could not be printed
+            expect = [b"hello3"] if chapter == 5 else [b"".join(talk.requests[: 3 if chapter == 6 else 1])]
+        if [words for words in heard if words] != (expect if not nothing else []):
+            fail(f"client {redirect}: the server has heard {heard} on {connections} connections, not {expect}")
+        bad = answers(talk.requests[:1], [b""]) if chapter != 5 else (lambda sock: None)  # hangs up
+        if not nothing:
+            with FakeServer(bad) as fake:
+                assert run(chapter, talk.args, fake.port, talk.stdin, redirect=redirect).status == 1, f"client {redirect}, an error"
+
+
 @case(since=9)
 def terminals_on_one_side_alone(chapter: int) -> None:
     """A prompt is for those who type and see it: none where the replies go to a file or into a pipe, and
@@ -669,7 +699,7 @@ def _until_taken(sock: socket.socket) -> None:
     time.sleep(0.02)  # its program has it too
 
 
-@case(since=12)
+@case(since=12, inside=True)
 def connects_again_between_commands(chapter: int) -> None:
     """After an end and after a reset, as often as it takes, with the descriptors that it had. Each command is
     sent once."""
@@ -679,17 +709,19 @@ def connects_again_between_commands(chapter: int) -> None:
         requests: List[bytes] = []
         times = 20
         with FakeServer(_leaves_after_each(how, left, requests)) as fake, Typist(chapter, fake.port, "ulimit -n 12;") as client:
+            client.type(b'get "\n')  # not sent: that is remembered for the exit status, and for nothing else
+            client.expect(NOT_SENT)
             for i in range(times):
                 client.type(b"get %d\n" % i)
                 client.expect((again if i else b"") + b"(int) %d\n" % (i + 1))
                 wait_until(lambda: len(left) == i + 1, "the server has left")
             client.type(b"\n  \n")  # nothing to send, so no reason to connect
             out, status = client.end()
-        if (out, status) != (b"", 0) or requests != [wire.request("get", str(i))[4:] for i in range(times)]:
+        if (out, status) != (b"", 1) or requests != [wire.request("get", str(i))[4:] for i in range(times)]:
             fail(f"a server that leaves with {name} after each reply: {out!r}, status {status}, {len(requests)} requests")
 
 
-@case(since=12)
+@case(since=12, inside=True)
 def nobody_to_connect_to_again(chapter: int) -> None:
     """The server leaves for good: it says that it connects again, and that it could not."""
     left: List[int] = []

@@ -191,7 +191,7 @@ def _sets(conn: Conn) -> None:
     bulk(conn, numbered(range(0, 300, 3), "zrem", "z", "name:######"), one)
     for words in (
         ["zrem", "z", "none"], ["zrem", "none", "a"], ["zscore", "none", "a"], ["zscore", "z", "none"], ["zadd", "z", "nan", "a"],
-        ["zadd", "new", "x", "a"], ["zadd", "large", "1", "a"], ["zadd", "z", "1"], ["zquery", "z", "0", "", "x", "1"], ["get", "z"],
+        ["zadd", "new", "x", "a"], ["zadd", "z", "1." + "0" * 100, "a"], ["zadd", "z", "1" * 100 + "x", "a"], ["zadd", "large", "1", "a"], ["zadd", "z", "1"], ["zquery", "z", "0", "", "x", "1"], ["get", "z"],
     ):  # fmt: skip
         conn.ask(*words)
     conn.ask("zadd", "short", "1", "only", expect=1)
@@ -256,6 +256,16 @@ def _server_sessions(chapter: int, command: Optional[List[str]], watch: Watch) -
         conns = [stack.enter_context(server.connect()) for _ in range(30)]
         say(conns[0])
         _ends(server, left, "a server that is out of descriptors")
+    if chapter >= 8:
+        left = watch()
+        with start(chapter, command=command, env=left.env if left else {}) as server, server.connect() as conn:
+            n = 4096 + 8  # tables grow where there are eight times as many keys as buckets: this one has just begun to
+            bulk(conn, numbered(range(n), "set", "key:######", ""), encode_replies(chapter, [done(chapter)]))
+            if chapter >= 11:
+                bulk(conn, numbered(range(n - 2), "zadd", "z", "1", "name:######"), frame(wire.encode_value(1)))
+                conn.ask("del", "z", expect=1)
+                conn.ask("set", "another", "", expect=None)
+            _ends(server, left, "a server whose table is growing")
     if chapter >= 12:
         left = watch()
         env = {**(left.env if left else {}), "IDLE_TIMEOUT_MS": "40"}
