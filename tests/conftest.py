@@ -4,6 +4,8 @@ Markers: `time_limit(seconds)` changes a test's limit (default 20 s); `inside` i
 inside this project (stages, headers, unit programs): they are left out where SERVER= names another
 program; `carried` is for cases that were the same in the chapter before, which make test leaves out. TEST_TIME_FACTOR
 multiplies all limits.
+
+WORKBOOK_TEACH is what make test-NN sets: after the first failure the others are only counted (harness/teach.py).
 """
 from __future__ import annotations
 
@@ -14,22 +16,37 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Iterator, List, Optional
+from typing import Iterator, List, Optional, Tuple
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from harness import build, process, settings  # noqa: E402
+pytest.register_assert_rewrite("cases")  # its plain assertions say what did not hold
+from harness import build, process, settings, teach  # noqa: E402
+from harness.failure import explained  # noqa: E402
 
 DEFAULT_LIMIT = 20.0
 _left_out = 0
+_teacher: Optional[teach.Teacher] = None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("workbook")
+    group.addoption("--everything", action="store_true", help="show all failures in full, also for make test-NN")
+    group.addoption("--patience", type=float, default=teach.PATIENCE, metavar="SECONDS",
+                    help="for how long make test-NN counts more failures")  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "time_limit(seconds): the test's own time limit (default 20)")
     config.addinivalue_line("markers", "inside: looks inside this project, left out under SERVER=")
     config.addinivalue_line("markers", "carried: nothing that it looks at changes here, see harness/carried.py")
+    if os.environ.get("WORKBOOK_TEACH") and not config.option.everything:
+        global _teacher
+        _teacher = teach.Teacher(config.option.patience)
+        config.pluginmanager.register(_teacher)
+        config.option.tbstyle, config.option.reportchars, config.option.verbose = "no", "N", -2
     if config.option.tbstyle == "auto":
         config.option.tbstyle = "short"
     for sig in (signal.SIGTERM, signal.SIGHUP):
@@ -47,6 +64,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: List[pytest.Item
         return
     inside = [item for item in items if item.get_closest_marker("inside")]
     _left_out = len(inside)
+    if _teacher:
+        _teacher.left_out = _left_out
     config.hook.pytest_deselected(items=inside)
     items[:] = [item for item in items if item not in inside]
 
@@ -121,11 +140,20 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Itera
     outcome = yield
     report = outcome.get_result()
     if report.failed:
+        report.sections.append(("tried", teach.tried(item)))
+        report.sections += in_other_words(call)
         report.sections.append(("to repeat this test", settings.repeat_line(item.nodeid)))
 
 
+def in_other_words(call: pytest.CallInfo) -> List[Tuple[str, str]]:
+    """What a failure says that is no more than an error of the system, or an assertion without a word."""
+    if not call.excinfo or isinstance(call.excinfo.value, AssertionError) and str(call.excinfo.value):
+        return []
+    return [("in other words", str(explained(call.excinfo.value, teach.statement(call.excinfo))))]
+
+
 def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None:
-    if _left_out:
+    if _left_out and not _teacher:
         terminalreporter.write_line(
             f"SERVER= is set: {_left_out} tests that look inside this project were left out"
         )

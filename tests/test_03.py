@@ -6,9 +6,14 @@ import socket
 
 import pytest
 
-from cases import Case, cases, client_errors, leaks, processes, readme
+from cases import Case, basics, cases, client_errors, leaks, processes, readme
 from harness import Server, run_client, wait_until
 from harness.fake import FakeServer
+
+
+@pytest.mark.parametrize("case", cases(3, basics))
+def test_first(case: Case) -> None:
+    case(3)
 
 
 @pytest.mark.parametrize("case", cases(3, readme, processes))

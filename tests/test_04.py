@@ -7,12 +7,17 @@ from typing import List
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, framing, leaks, processes, readme
+from cases import Case, abuse, basics, cases, client_errors, framing, leaks, processes, readme
 from harness import Server, run_client, wait_until, wire
 from harness.fake import FakeServer, read_frame, replies
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+
+@pytest.mark.parametrize("case", cases(4, basics))
+def test_first(case: Case) -> None:
+    case(4)
 
 
 @pytest.mark.parametrize("case", cases(4, framing))

@@ -12,11 +12,16 @@ from typing import List
 
 import pytest
 
-from cases import Case, cases, client_errors, leaks, processes, readme
+from cases import Case, basics, cases, client_errors, leaks, processes, readme
 from cases.abuse import nobody_reads_the_log, stopped_and_continued
 from cases.talk import Hammer, many, paused, preload, uses_no_cpu
 from harness import Conn, Server, fail, limit, run_client, seed, wait_until
 from harness.fake import FakeServer
+
+
+@pytest.mark.parametrize("case", cases(5, basics))
+def test_first(case: Case) -> None:
+    case(5)
 
 
 @pytest.mark.parametrize("case", cases(5, readme, processes))

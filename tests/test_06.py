@@ -8,12 +8,17 @@ from typing import List
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, clock, framing, leaks, processes, readme
+from cases import Case, abuse, basics, cases, client_errors, clock, framing, leaks, processes, readme
 from harness import Server, fail, limit, run_client, seed, wire
 from harness.fake import FakeServer, read_frame
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+
+@pytest.mark.parametrize("case", cases(6, basics))
+def test_first(case: Case) -> None:
+    case(6)
 
 
 @pytest.mark.parametrize("case", cases(6, framing))

@@ -3,7 +3,12 @@ from __future__ import annotations
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, clock, framing, leaks, processes, readme, strings
+from cases import Case, abuse, basics, cases, client_errors, clock, framing, leaks, processes, readme, strings
+
+
+@pytest.mark.parametrize("case", cases(7, basics))
+def test_first(case: Case) -> None:
+    case(7)
 
 
 @pytest.mark.parametrize("case", cases(7, framing))

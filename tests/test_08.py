@@ -9,9 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, clock, framing, leaks, processes, readme, strings
+from cases import Case, abuse, basics, cases, client_errors, clock, framing, leaks, processes, readme, strings
 from harness import run_program
 from harness.settings import ROOT, limit
+
+
+@pytest.mark.parametrize("case", cases(8, basics))
+def test_first(case: Case) -> None:
+    case(8)
 
 
 @pytest.mark.parametrize("case", cases(8, framing))

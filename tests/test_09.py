@@ -9,11 +9,19 @@ import subprocess
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, clients, clock, framing, leaks, processes, readme, replies, strings
+from cases import (
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, processes, readme, replies,
+    strings,
+)  # fmt: skip
 from harness.settings import ROOT, limit
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+
+@pytest.mark.parametrize("case", cases(9, basics))
+def test_first(case: Case) -> None:
+    case(9)
 
 
 @pytest.mark.parametrize("case", cases(9, framing))

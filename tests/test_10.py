@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cases import Case, abuse, cases, client_errors, clients, clock, framing, leaks, processes, readme, replies, strings
+from cases import (
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, processes, readme, replies,
+    strings,
+)  # fmt: skip
 from cases.labs import lab_passes, lab_sees
 from harness import check_session, run_program
 from harness.settings import ROOT
@@ -19,6 +22,11 @@ SESSIONS = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.inside] if "./avl_show" in path.read_text() else [])
     for path in sorted((ROOT / "tests" / "sessions").glob("10-*.session"))
 ]
+
+
+@pytest.mark.parametrize("case", cases(10, basics))
+def test_first(case: Case) -> None:
+    case(10)
 
 
 @pytest.mark.parametrize("case", cases(10, framing, abuse, strings, replies, clients))

@@ -4,13 +4,18 @@ from __future__ import annotations
 import pytest
 
 from cases import (
-    Case, abuse, cases, client_errors, clients, clock, framing, leaks, processes, readme, replies, strings,
-    zsets,
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, processes, readme, replies,
+    strings, zsets,
 )  # fmt: skip
 from cases.labs import lab_passes, lab_sees
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+
+@pytest.mark.parametrize("case", cases(11, basics))
+def test_first(case: Case) -> None:
+    case(11)
 
 
 @pytest.mark.parametrize("case", cases(11, framing))

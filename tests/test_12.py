@@ -8,8 +8,8 @@ from typing import Iterator, List, Tuple
 import pytest
 
 from cases import (
-    Case, abuse, cases, client_errors, clients, clock, framing, idle, leaks, processes, readme, replies,
-    strings, zsets,
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, processes, readme,
+    replies, strings, zsets,
 )  # fmt: skip
 from cases.idle import now_ms
 from cases.talk import say
@@ -44,6 +44,11 @@ def test_default_timeout_begins(silent: Silent) -> None:
     conn, _, ended = silent
     conn.expect_silence(0)
     assert not ended
+
+
+@pytest.mark.parametrize("case", cases(12, basics))
+def test_first(case: Case) -> None:
+    case(12)
 
 
 @pytest.mark.parametrize("case", cases(12, framing))

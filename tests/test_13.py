@@ -4,13 +4,18 @@ from __future__ import annotations
 import pytest
 
 from cases import (
-    Case, abuse, cases, client_errors, clients, clock, framing, idle, leaks, processes, readme, replies,
-    strings, ttl, zsets,
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, processes, readme,
+    replies, strings, ttl, zsets,
 )  # fmt: skip
 from cases.labs import lab_passes, lab_sees
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+
+@pytest.mark.parametrize("case", cases(13, basics))
+def test_first(case: Case) -> None:
+    case(13)
 
 
 @pytest.mark.parametrize("case", cases(13, framing))

@@ -11,8 +11,8 @@ from typing import Callable, Dict, List
 import pytest
 
 from cases import (
-    Case, abuse, cases, client_errors, clients, clock, framing, idle, leaks, processes, readme, replies,
-    strings, ttl, zsets,
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, processes, readme,
+    replies, strings, ttl, zsets,
 )  # fmt: skip
 from cases.idle import cpu_us, now_ms
 from cases.labs import lab_passes, lab_sees
@@ -25,6 +25,11 @@ from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 assert vector_servers  # a fixture
 
 LARGE = 10_000  # members; a set of more is freed by a worker
+
+
+@pytest.mark.parametrize("case", cases(14, basics))
+def test_first(case: Case) -> None:
+    case(14)
 
 
 @pytest.mark.parametrize("case", cases(14, framing))

@@ -491,7 +491,7 @@ LESSONS = {
     "test_hangs": "came      sh -c 'echo so far; sleep 60' did not end within 0.3 s; it printed last:\n          so far",
     "test_prints": "came      yes printed more than 1 MB and was ended\nperhaps   a loop that never ends?",
     "test_compile": "came      server.c does not compile with it:\n          server.c: In function",
-    "test_harness": 'came      the reply is wrong (chapter 04)\nsent      hello',
+    "test_harness": 'sent      hello\n          0000  05 00',
     "test_breaks": "came      the connection broke: Connection reset by peer",
 }
 

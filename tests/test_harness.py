@@ -165,7 +165,7 @@ def test_a_wrong_value_is_explained() -> None:
         "            0000  10 00 00 00 02 00 00 00 03 00 00 00 67 65 74 01  ............get.",
         "            0010  00 00 00 6b                                      ...k",
         "  expected  (str) v",
-        "  received  (str) vw",
+        "  came      (str) vw",
         "  its bytes 0000  07 00 00 00 02 02 00 00 00 76 77                 .........vw",
         "                                 ^^",
         "  perhaps   only the end differs: is the length right?",
@@ -192,7 +192,7 @@ def test_a_likely_cause_of_a_wrong_value(expected: object, got: object, perhaps:
 
 def test_a_wrong_text_is_explained() -> None:
     text = ask_fake(4, wire.frame(b"World"), "hello", expect=b"world")
-    assert "expected  world" in text and "received  World" in text
+    assert "expected  world" in text and "came      World" in text
     line, caret = text.splitlines()[-2:]
     assert line[caret.index("^^") :].startswith("57")
 
@@ -200,7 +200,7 @@ def test_a_wrong_text_is_explained() -> None:
 def test_a_malformed_reply_is_explained() -> None:
     text = ask_fake(9, wire.frame(b"\2\5\0\0\0abc"), "get", "k")
     assert text.startswith("the reply is malformed (chapter 09)\n")
-    assert text.endswith("^^ a string needs 5 bytes, 3 are left")
+    assert "^^ a string needs 5 bytes, 3 are left\n  perhaps   is each part of the reply" in text
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_server_that_does_not_put_pieces_together_is_explained() -> None:
         conn.recv_exactly(1)
         conn.send(wire.request("get", "k")[4:])
         text = failure(conn.recv)
-    assert text.splitlines()[-1].endswith("does the server handle a request that arrives in 2 pieces?")
+    assert "does the server handle a request that arrives in 2 pieces?" in text.splitlines()[-1]
 
 
 def test_no_answer_is_explained_within_the_limit() -> None:
@@ -384,7 +384,7 @@ def test_a_crash_is_told_with_the_log(mean: Callable[[str], List[str]]) -> None:
 
     text = failure(crash)
     assert text.startswith("the connection was ")
-    assert "and the server ended in the middle of the test (killed by SIGSEGV)" in text
+    assert "the server ended in the middle of the test (killed by SIGSEGV)" in text
     assert "hello from crash" in text
 
 
@@ -989,7 +989,7 @@ def test_it(seed):
         conn.ask("get", "k", expect=b"w")
 """
     out = output(inner_pytest(tmp_path, source, SERVER=MODEL_SERVER, TEST_SEED="77"))
-    assert "the reply is wrong (chapter 09)" in out and "received  (str) v" in out
+    assert "the reply is wrong (chapter 09)" in out and "came      (str) v" in out
     assert "-- to repeat this test --" in out
     assert "TEST_SEED=77" in out and "-m pytest test_inner.py::test_it" in out
     assert "harness/" not in out.replace("harness/model_server.py", "")  # no traceback through it

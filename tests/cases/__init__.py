@@ -31,16 +31,16 @@ _F = TypeVar("_F", bound=Case)
 
 
 def case(
-    since: int, until: int = 99, *, at: str = "", inside: bool = False, time_limit: Optional[float] = None
+    since: int, until: int = 99, *, but: int = 0, at: str = "", inside: bool = False, time_limit: Optional[float] = None
 ) -> Callable[[_F], _F]:
-    """Marks a function as a case of the chapters from since to until.
+    """Marks a function as a case of the chapters from since to until, without the chapter `but`.
 
     at is what it looks at, where that is not what its module does; inside is for what looks inside this project's
     programs; time_limit is the test's own, in seconds.
     """
 
     def mark(function: _F) -> _F:
-        function.__dict__["chapters"] = range(since, until + 1)
+        function.__dict__["chapters"] = [chapter for chapter in range(since, until + 1) if chapter != but]
         function.__dict__["looks_at"] = at or getattr(sys.modules[function.__module__], "LOOKS_AT", "*")
         marks = [pytest.mark.inside] if inside else []
         marks += [pytest.mark.time_limit(time_limit)] if time_limit else []

@@ -12,6 +12,7 @@ import time
 from typing import Dict, List, Sequence, Tuple
 
 from harness import Conn, Err, Status, exchange, fail, run_client, run_program, seed, settings, wire
+from harness.failure import explained
 from harness.fake import FakeServer, read_frame, replies
 from harness.model import COMMANDS, Model, run_model_test
 from harness.wire import frame, request, u32
@@ -376,7 +377,7 @@ def nothing_of_a_bad_request_is_executed(chapter: int) -> None:
                     other.ask("get", "before", expect=found(chapter, what.encode()))
                     other.ask("get", "after", expect=missing(chapter))
                 except AssertionError as e:
-                    raise AssertionError(f"{what}: {e}") from None
+                    raise explained(e).within(f"{what}: ") from None
 
 
 @case(since=7, at=AT_REQUESTS)

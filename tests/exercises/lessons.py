@@ -43,6 +43,8 @@ def explained(value: BaseException, statement: str = "") -> str:
     """The lesson of an exception. statement is the line of the test where it came from."""
     if isinstance(value, Lesson):
         return str(value)
+    if isinstance(value, AssertionError) and getattr(value, "blocks", None):
+        return "\n".join(value.lesson(FOLD + 10))  # a failure of the harness, in its parts
     if isinstance(value, AssertionError):
         text = str(value) or f"this does not hold: {statement}"
         return in_blocks(re.sub(r"^assert (?=[^\n])", "this does not hold: ", text, flags=re.M))

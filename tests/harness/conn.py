@@ -8,11 +8,13 @@ import selectors
 import socket
 import struct
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple, Type, Union
 
-from . import settings, wire
-from .settings import fail, limit
+from . import diagnose, settings, wire
+from .failure import NO_CAUSE, Cause, Failure, cause
+from .settings import limit
 from .wire import Arg, Err, Status
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 __tracebackhide__ = settings.__tracebackhide__
 
 ANY = object()  # expect=ANY: whatever comes
+SOON = 0.4  # seconds in which a server that is alive and well has answered
 SHOWN = 1 << 18  # bytes of what was sent that a failure looks at
 
 
@@ -37,12 +40,17 @@ class Conn:
         *,
         seconds: float = 5.0,
         rcvbuf: Optional[int] = None,
+        host: str = "127.0.0.1",
     ) -> None:
+        self.process = None if isinstance(server, int) else server
         self.port = server if isinstance(server, int) else server.port
         self.chapter = chapter if chapter is not None else getattr(server, "chapter")
         self.seconds = seconds
         self.ended = ""  # "closed" or "reset" once the peer did that
         self.broken = False  # a reset met us while sending
+        self.half_closed = False  # we have ended our input
+        self.wanted: Sequence[object] = ()  # the replies that are waited for now
+        self.sets: List[Tuple[bytes, bytes]] = []  # keys and values of the last requests that were `set`
         self.buffer = bytearray()  # received, not yet taken
         self.unanswered = bytearray()  # sent, the reply not yet taken
         self.answered = 0  # bytes sent before these
@@ -53,10 +61,12 @@ class Conn:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
         self.sock.settimeout(limit(seconds))
         try:
-            self.sock.connect(("127.0.0.1", self.port))
+            self.sock.connect((host, self.port))
         except OSError as e:
             self.sock.close()
-            fail(f"cannot connect to 127.0.0.1:{self.port}: {e}: is the server still running?")
+            what = f"cannot connect to {host}:{self.port}: {e.strerror or e}"
+            expected = [("expected", ["the server accepts the connection"])]
+            raise Failure(what, expected, diagnose.unreachable(host, self.port, self.server())) from None
         self.sock.setblocking(False)
 
     def __enter__(self) -> "Conn":
@@ -85,18 +95,21 @@ class Conn:
     ) -> List[object]:
         """Sends all requests while reading; returns all replies, compared with expect where given."""
         data = b"".join(map(self.encode, requests))
-        bodies = exchange([(self, data, len(requests))])[0]
         wanted = [ANY] * len(requests) if expect is None else expect
         assert len(wanted) == len(requests), "expect has another length than requests"
+        self.wanted = wanted
+        bodies = exchange([(self, data, len(requests))])[0]
         replies: List[object] = []
         for i, body in enumerate(bodies):
             where = f"reply {i + 1} of {len(bodies)}: "
-            replies.append(self.check(body, wanted[i], requests[i], where))
+            beside = [*wanted[max(i - 1, 0) : i], *wanted[i + 1 : i + 2]]
+            replies.append(self.check(body, wanted[i], requests[i], where, beside))
         return replies
 
     def recv(self, expect: object = ANY) -> object:
         """Waits for the next message and returns it decoded; with expect=, compares it."""
         sent = self._first_unanswered()
+        self.wanted = [expect]
         return self.check(self.recv_body(), expect, sent)
 
     def recv_body(self) -> bytes:
@@ -123,7 +136,8 @@ class Conn:
             sent = self._try_send(view)
             view = view[sent:]
             if not sent and not self._ready(selectors.EVENT_WRITE, limit(self.seconds)):
-                self._fail(f"the server took no byte for {limit(self.seconds):g} s")
+                self._fail(f"the server took no byte for {limit(self.seconds):g} s",
+                           expected=["the server reads what is sent"])  # fmt: skip
 
     def send_some(self, data: bytes, seconds: float = 0.2) -> int:
         """Sends as much as the server takes until it takes nothing for that time. Returns bytes."""
@@ -161,7 +175,7 @@ class Conn:
         if got != expected:
             mark = _first_difference(expected, got)
             what = "other bytes came back" if len(got) > mark else self._shortage(mark, len(expected))
-            self._fail(what, expected=wire.hexdump(expected), mark=mark)
+            self._fail(what, expected=wire.hexdump(expected), mark=mark, why=self._bytes_cause(expected, got))
         del self.buffer[: len(expected)]
         self._answered(sum(4 + len(b) for b in wire.split_frames(bytes(self.unanswered))[0]))
 
@@ -176,32 +190,36 @@ class Conn:
         while not self.ended and not self.buffer:
             if not self._fill(end):
                 self._fail(f"the connection is still open after {limit(self.seconds):g} s",
-                           expected=["the connection closed by the server"])  # fmt: skip
+                           expected=["the server closes the connection"], why=diagnose.still_open(self))  # fmt: skip
         if self.buffer:
             self._fail("bytes came where the connection should be closed", mark=0,
-                       expected=["the connection closed by the server"])  # fmt: skip
+                       expected=["the server closes the connection"], why=diagnose.still_open(self))  # fmt: skip
         if self.ended == "reset" and not reset_ok:
-            self._fail("the connection was reset, not closed",
-                       cause="was it closed with input unread, or did the server crash?")  # fmt: skip
+            self._fail("the connection was reset, not closed", expected=["the server closes the connection in good "
+                                                                         "order"],
+                       why=cause("was it closed with input unread, or did the server crash?"))  # fmt: skip
 
     def expect_silence(self, seconds: float = 0.1) -> None:
         """Fails where a byte or the end arrives within this short time."""
         self._fill(time.monotonic() + limit(seconds))
         if self.buffer or self.ended:
             what = "bytes came" if self.buffer else f"the connection was {self.ended}"
-            self._fail(f"{what} where the server should wait", mark=0 if self.buffer else None)
+            self._fail(f"{what} where the server should wait", mark=0 if self.buffer else None,
+                       expected=["nothing yet: the server waits for the rest"], why=self._too_early())  # fmt: skip
 
     def read_to_end(self) -> bytes:
         """Everything until the server closes (or resets: see .ended)."""
         while not self.ended:
             if not self._fill(time.monotonic() + limit(self.seconds)):
-                self._fail(f"the connection is still open after {limit(self.seconds):g} s")
+                self._fail(f"the connection is still open after {limit(self.seconds):g} s",
+                           expected=["the server closes the connection"], why=diagnose.still_open(self))  # fmt: skip
         data = bytes(self.buffer)
         self.buffer.clear()
         return data
 
     def shutdown_write(self) -> None:
         """Ends our sending side; the server sees the end of input."""
+        self.half_closed = True
         self.sock.shutdown(socket.SHUT_WR)
 
     def reset(self) -> None:
@@ -216,79 +234,129 @@ class Conn:
     # ---- comparing and explaining ----
 
     def check(
-        self, body: bytes, expect: object, request: Union[bytes, Sequence[Arg], None] = None, where: str = ""
-    ) -> object:
-        """Decodes a reply body and compares it; fails with an explanation. Returns the value."""
+        self, body: bytes, expect: object, request: Union[bytes, Sequence[Arg], None] = None, where: str = "",
+        beside: Sequence[object] = (),
+    ) -> object:  # fmt: skip
+        """Decodes a reply body and compares it; fails with an explanation. Returns the value.
+
+        beside are the replies that are expected before and after it.
+        """
         if isinstance(request, (list, tuple)):
             request = self.encode(request)
-        problem, mark, note = "", None, ""
+        problem, mark, note, why = "", None, "", ""
         value: object = None
         try:
             value = wire.decode_reply(self.chapter, body)
         except wire.WireError as e:
             problem, mark, note = "the reply is malformed", e.offset, str(e)
+            why = _why_malformed(self.chapter, body)
         if expect is not ANY and not problem and not wire.same(expect, value):
             problem = "the reply is wrong"
             plain = wire.nearest(expect, value)
             plain = plain.encode() if isinstance(plain, str) else plain
             mark = _first_difference(wire.encode_reply(self.chapter, plain), body)
+            why = self._why_here(value, request, beside) or _why(expect, value)
+        self._remember(request)
         if not problem:
             return value
-        lines = [f"{where}{problem} (chapter {self.chapter:02})"]
-        lines += _block("sent", _show_sent(self.chapter, request or b""))
-        if expect is not ANY:
-            lines += _block("expected", [self._show(expect)])
-        if not note:
-            lines += _block("received", [self._show(value)])
-        lines += _block("its bytes", wire.hexdump(wire.u32(len(body)) + body, 4 + (mark or 0), note))
-        why = "" if expect is ANY or note else _why(expect, value)
-        lines += _block("perhaps", [why] if why else [])
-        fail("\n".join(lines))
-        return None
+        came = [] if note else [self._show(value)]
+        raise Failure(
+            f"{where}{problem} (chapter {self.chapter:02})",
+            [
+                ("sent", _show_sent(self.chapter, request or b"")),
+                ("expected", [] if expect is ANY else [self._show(expect)]),
+                ("came", came),
+                ("its bytes", wire.hexdump(wire.u32(len(body)) + body, 4 + (mark or 0), note)),
+            ],
+            cause(why),
+        )
 
     def _show(self, value: object) -> str:
         if self.chapter < 7 and isinstance(value, bytes):
             return wire.show_bytes(value)
         return wire.show_value(value)
 
+    def _remember(self, request: Union[bytes, None]) -> None:
+        """Notes what a `set` has set, to recognise it when it comes back too late."""
+        if self.chapter >= 7 and request and len(request) < 1000:
+            with suppress(wire.WireError):
+                words = wire.decode_request(request[4:])
+                if len(words) == 3 and words[0].lower() == b"set":
+                    self.sets = [*self.sets[-20:], (words[1], words[2])]
+
+    def _why_here(self, value: object, request: Union[bytes, None], beside: Sequence[object]) -> str:
+        """What may have gone wrong with a wrong reply, from what else was asked on this connection."""
+        data = value.data if isinstance(value, Status) else value
+        words: List[bytes] = []
+        if request and self.chapter >= 7:
+            with suppress(wire.WireError):
+                words = wire.decode_request(request[4:])
+        asks = len(words) == 2 and words[0].lower() == b"get"
+        if asks and (words[1], data) in self.sets:
+            return "this is an older value of the key: does `set` replace the value of a key that is there already?"
+        if data and isinstance(data, bytes) and not asks and any(wire.same(other, value) for other in beside):
+            return (
+                "this is the reply to another request of the same write: are the replies sent in the order of "
+                "the requests?"
+            )
+        return ""
+
     def _fail(
-        self, what: str, *, expected: Sequence[str] = (), mark: Optional[int] = None, cause: str = ""
+        self, what: str, *, expected: Sequence[str] = (), mark: Optional[int] = None, why: Cause = NO_CAUSE
     ) -> None:
         """Fails with what was sent, what has come, and a likely cause."""
-        lines = [f"{what} (chapter {self.chapter:02})"]
-        lines += _block("sent", _show_sent(self.chapter, bytes(self.unanswered[:SHOWN]), self._pieces()))
-        lines += _block("expected", expected)
-        if self.buffer:
-            lines += _block("received", wire.hexdump(bytes(self.buffer), mark))
-        else:
-            lines += _block("received", ["nothing"])
-        lines += _block("perhaps", [cause or self._cause()])
-        fail("\n".join(lines))
+        raise Failure(
+            f"{what} (chapter {self.chapter:02})",
+            [
+                ("sent", _show_sent(self.chapter, bytes(self.unanswered[:SHOWN]), self._pieces())),
+                ("expected", expected),
+                ("came", wire.hexdump(bytes(self.buffer), mark) if self.buffer else ["nothing"]),
+            ],
+            why or self._cause(),
+        )
 
-    def _cause(self) -> str:
-        """A likely cause in plain words."""
-        got = len(self.buffer)
-        several = len(wire.split_frames(bytes(self.unanswered[:SHOWN]))[0]) > 1
-        if got >= 4:
-            (n,) = struct.unpack_from("<I", self.buffer)
-            (swapped,) = struct.unpack_from(">I", self.buffer)
-            if n > wire.max_msg(self.chapter) >= swapped:
-                return "the length is big-endian; all numbers of the protocol are little-endian"
-            if n == got:
-                return "does the length count its own four bytes? it must count only what follows"
-        if self._pieces() > 1 and self._first_unanswered_is_whole():
-            return f"does the server handle a request that arrives in {self._pieces()} pieces?"
-        if self.ended == "reset":
-            return "did the server crash, or close with a request unread?"
-        if self.ended and got:
-            return "the connection ended inside a reply: was all of it written before the close?"
+    def _cause(self) -> Cause:
+        """A likely cause of a reply that does not come, or not whole."""
+        if self.buffer:
+            why = diagnose.partial(self)
+            pieces = diagnose.by_what_was_sent(self) if self._pieces() > 1 and "length" not in why.words else ""
+            return cause(pieces) if pieces else why
+        return diagnose.hung_up(self, self.ended) if self.ended else diagnose.silence(self)
+
+    def _bytes_cause(self, expected: bytes, got: bytes) -> Cause:
+        """Why other bytes came than these, or fewer."""
+        if expected.startswith(got):
+            return NO_CAUSE
+        if self.chapter in (3, 5):
+            return cause("are all bytes sent back, each once, in their order?" if self.chapter == 5 else "")
+        if len(got) >= 4:
+            known = diagnose.partial(self)
+            if "length" in known.words:
+                return known
+        frames, others = wire.split_frames(got)[0], wire.split_frames(expected)[0]
+        wrong = next((body for body, right in zip(frames, others) if body != right), None)
+        if wrong is not None and wrong in others:
+            return cause("this is the reply to another request: is each reply sent once, in the order of the requests?")
+        return cause("is each reply sent once, whole, and where a write took only a part, from that place on?")
+
+    def _too_early(self) -> Cause:
+        """Why something came before the request was whole."""
         if self.ended:
-            return "did the server crash, or take the request for malformed?"
-        if several:
-            return "does the server answer every request that lies in its buffer before it waits again?"
-        if got:
-            return "the server stopped inside a reply: does it go on where a write took only a part?"
-        return "does the server wait for more input, or has it not written its reply yet?"
+            return diagnose.hung_up(self, self.ended)
+        return cause(
+            "does the server answer before the request is whole? First all the bytes that the length "
+            "announces, then the answer."
+        )
+
+    def server(self) -> "Optional[Server]":
+        """The server at the other end, where it is one that the harness has started."""
+        from .process import at_port
+
+        return self.process or at_port(self.port)
+
+    def own_port(self) -> int:
+        """Our port."""
+        return self.sock.getsockname()[1]
 
     # ---- the machinery ----
 
@@ -331,7 +399,8 @@ class Conn:
             return None
         (n,) = struct.unpack_from("<I", self.buffer)
         if n > wire.max_msg(self.chapter):
-            self._fail(f"a reply of {n} bytes is announced, {wire.max_msg(self.chapter)} are allowed", mark=0)
+            self._fail(f"a reply of {n} bytes is announced, {wire.max_msg(self.chapter)} are allowed", mark=0,
+                       expected=self._expected(0))  # fmt: skip
         if len(self.buffer) < 4 + n:
             return None
         body = bytes(self.buffer[4 : 4 + n])
@@ -343,7 +412,12 @@ class Conn:
     def _wait_input(self, n: int, what: str) -> None:
         if self.ended or not self._fill(time.monotonic() + limit(self.seconds)) or self.ended:
             if len(self.buffer) < n:
-                self._fail(self._shortage(len(self.buffer), n))
+                self._fail(self._shortage(len(self.buffer), n), expected=[f"{n} bytes"])
+
+    def _expected(self, index: int) -> List[str]:
+        """One of the replies that are waited for, in a line."""
+        wanted = self.wanted[index] if index < len(self.wanted) else ANY
+        return ["a reply" if wanted is ANY else self._show(wanted)]
 
     def _fill(self, end: float) -> bool:
         """Waits for input until `end` and takes it; False where none came. The end is input too."""
@@ -355,7 +429,16 @@ class Conn:
     def _ready(self, event: int, seconds: float) -> bool:
         with selectors.DefaultSelector() as selector:
             selector.register(self.sock, event)
-            return bool(selector.select(max(seconds, 0)))
+            return bool(self.select(selector, seconds))
+
+    def select(self, selector: selectors.BaseSelector, seconds: float) -> "List[Tuple[selectors.SelectorKey, int]]":
+        """selector.select(); gives up early where nothing comes for a cause that is known from another test."""
+        if settings.known and seconds > SOON:
+            ready = selector.select(SOON)
+            if ready or self._cause().key not in settings.known:
+                return ready or selector.select(seconds - SOON)
+            return []
+        return selector.select(max(seconds, 0))
 
     def _try_send(self, view: memoryview) -> int:
         try:
@@ -410,9 +493,9 @@ def exchange(jobs: Sequence[Tuple[Conn, bytes, int]]) -> List[List[bytes]]:
                     selector.modify(conn.sock, events, i)
             if not open_jobs:
                 return replies
-            ready = selector.select(limit(jobs[0][0].seconds))
+            i = min(open_jobs)
+            ready = jobs[i][0].select(selector, limit(jobs[0][0].seconds))
             if not ready:
-                i = min(open_jobs)
                 _fail_short(jobs[i][0], len(replies[i]), jobs[i][2])
             for key, events in ready:
                 i = key.data
@@ -435,7 +518,35 @@ def _fail_short(conn: Conn, have: int, wanted: int) -> None:
         what = f"no reply within {limit(conn.seconds):g} s"
     if wanted > 1:
         what = f"reply {have + 1} of {wanted}: {what}"
-    conn._fail(what, mark=got if got else None)
+    conn._fail(what, mark=got if got else None, expected=conn._expected(have))
+
+
+def _why_malformed(chapter: int, body: bytes) -> str:
+    """What may have gone wrong with a reply that cannot be decoded, or ""."""
+    if chapter < 9:
+        swapped = struct.unpack(">I", body[:4])[0] if len(body) >= 4 else 99
+        return (
+            "the status is big-endian; all numbers of the protocol are "
+            "little-endian" if swapped <= wire.RES_NX else ""
+        )
+    if not body:
+        return "the reply is empty: it must hold at least a tag, and (nil) is the tag 0 alone"
+    tag = body[0]
+    (n,) = struct.unpack_from("<I", body, 1) if len(body) >= 5 else (0,)
+    swapped = struct.unpack_from(">I", body, 1)[0] if len(body) >= 5 else 0
+    if tag in (wire.STR, wire.ARR) and n > len(body) >= swapped:
+        return "the length behind the tag is big-endian; all numbers of the protocol are little-endian"
+    if tag == wire.INT and len(body) == 5 + swapped or tag == wire.INT and len(body) == 5 + n:
+        return (
+            "the tag is that of an integer, and what follows looks like a string: is it the right tag? "
+            "Strings have 2"
+        )
+    if tag > wire.DBL:
+        return (
+            "the reply begins with no tag: 0 nil, 1 error, 2 string, 3 integer, 4 "
+            "array" + ", 5 double" * (chapter >= 11)
+        )
+    return "is each part of the reply as long as the protocol says, and does its length count all of it and no more?"
 
 
 def _why(expected: object, got: object) -> str:
@@ -489,8 +600,3 @@ def _show_sent(chapter: int, data: bytes, pieces: int = 1) -> List[str]:
         lines.append(f"in {pieces} pieces")
     first = wire.frame(frames[0]) if frames else data
     return lines + wire.hexdump(first)
-
-
-def _block(title: str, lines: Sequence[str]) -> List[str]:
-    """Indented lines under a title in the margin."""
-    return [f"  {title if i == 0 else '':<10}{line}".rstrip() for i, line in enumerate(lines)]

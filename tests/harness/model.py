@@ -15,6 +15,7 @@ from typing import Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import settings, wire
 from .conn import Conn, exchange
+from .failure import Failure, explained
 from .process import Server
 from .wire import ERR_2BIG, ERR_ARG, ERR_TYPE, ERR_UNKNOWN, AnyOrder, Between, Err, OneOf, Status
 
@@ -359,7 +360,7 @@ class _Play:
         try:
             bodies = exchange(jobs)
         except AssertionError as e:
-            raise AssertionError(f"{e}{self._context(None)}") from None
+            raise self._with_context(e, None) from None
         for (i, batch), replies in zip(batches, bodies):
             for command, body in zip(batch, replies):
                 self.done += 1
@@ -368,7 +369,7 @@ class _Play:
                 try:
                     self.conns[i].check(body, expected, command, f"operation {self.done}: ")
                 except AssertionError as e:
-                    raise AssertionError(f"{e}{self._context(command)}") from None
+                    raise self._with_context(e, command) from None
         del self.history[:-5000]
 
     def _let_expire(self) -> None:
@@ -389,15 +390,20 @@ class _Play:
             commands += [[b"pttl", key] for key in KEYS]
         self._play([(0, commands)])
 
-    def _context(self, command: Optional[Command]) -> str:
-        """The commands before a failure: those on the same key."""
-        if not self.history:
-            return f"\n  seed      {self.seed}"
+    def _with_context(self, error: AssertionError, command: Optional[Command]) -> Failure:
+        """The failure with the commands before it, those on the same key, and the seed."""
+        failure = explained(error)
+        if self.history:
+            title, *lines = self._before(command)
+            failure = failure.and_also("before it", "\n".join([title, *lines]))
+        return failure.and_also("seed", str(self.seed))
+
+    def _before(self, command: Optional[Command]) -> List[str]:
         rows = self.history
         if command and len(command) > 1:
             rows = [row for row in rows if len(row[2]) > 1 and row[2][1] == command[1]]
-        lines = [f"\n  before it, {'on that key' if command else 'the last that were answered'}:"]
+        lines = ["on that key:" if command else "the last that were answered:"]
         for number, i, words, reply in rows[-12:]:
             said = f"{wire.show_args(words)} -> {wire.show_value(reply)}"
-            lines.append(f"    {number:6} connection {i}: {said}")
-        return "\n".join(lines) + f"\n  seed      {self.seed}"
+            lines.append(f"{number:6} connection {i}: {said}")
+        return lines

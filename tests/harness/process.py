@@ -10,10 +10,11 @@ import subprocess
 import threading
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Type, Union
+from typing import TYPE_CHECKING, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Type, Union
 
-from . import bounded, settings
+from . import bounded, diagnose, settings
 from .build import program
+from .failure import NO_CAUSE, SERVER_ENDED, Cause, Failure, cause, explained
 from .settings import fail, limit
 
 if TYPE_CHECKING:
@@ -26,6 +27,16 @@ SANITIZER = re.compile(
     r"^==\d+==|: runtime error: |^SUMMARY: \w+Sanitizer|^WARNING: ThreadSanitizer"
 )
 OWN_VARIABLES = ("PORT", "HOST", "BIND", "HASH_SEED", "IDLE_TIMEOUT_MS")
+STATUS_FROM = 6  # the first chapter whose server ends with status 0 on SIGTERM
+NO_SIGTERM = cause(
+    "SIGTERM does not end the server: set a handler with sigaction(), have the loop see that it came (a byte in a "
+    "pipe that poll() "
+    "watches), and return from main()."
+)
+NO_STATUS = cause(
+    "SIGTERM must end the server with exit status 0: without a handler it kills the program at once, and nothing "
+    "is closed or freed."
+)
 MOST_LINES = 200_000  # of a server's log; the rest is read and dropped
 MOST_LINE = 1 << 16  # bytes; what is longer counts as several
 
@@ -86,12 +97,56 @@ class Server:
             problem = self._wait_listening()
             if not problem:
                 return self
+            why = self._why_not_listening()
             self._kill()
             taken = "in use" in "\n".join(self.lines)
             if self._fixed_port or not (taken and (settings.foreign("server") or self._early)):
                 break
-        fail(f"{problem}\n  command: {' '.join(self.command)}\n{self._log_text()}")
-        raise AssertionError  # not reached
+        raise Failure(problem, [
+            ("expected", [f"it listens on {self._asked_host}:{self._asked_port or 'a port of its choice'}, as PORT "
+                          "and BIND say, "
+                          "and prints `listening on ADDRESS:PORT` on standard error, or just listens"]),
+            ("command", [" ".join(self.command)]), *self._log(),
+        ], why)  # fmt: skip
+
+    def _why_not_listening(self) -> Cause:
+        """Why a server that was started cannot be reached."""
+        text = "\n".join(self.lines)
+        left = (row for row in diagnose.sockets() if row.state == diagnose.TIME_WAIT)
+        if "in use" in text and any(row.port == self._asked_port for row in left):
+            return cause(
+                "is SO_REUSEADDR set, before bind()? The server before has closed its connections first: they stay "
+                "in TIME_WAIT for a "
+                "minute, and without SO_REUSEADDR their port stays taken."
+            )
+        if "in use" in text:
+            return cause(
+                "PORT is ignored, or not understood: the server was started with "
+                f"PORT={self._asked_port}, which was free."
+            )
+        if diagnose.ended(self, 0.05):
+            status = self._process.returncode
+            if status and status > 0 and not text:
+                return cause("it gave up without a word: print what failed, and strerror(errno), before exit(1)")
+            return diagnose.how_it_ended(self)
+        if diagnose.listens_on(self.pid):
+            return self.port_ignored()
+        return diagnose.what_it_does(self) or self._waits_without_listening()
+
+    def port_ignored(self) -> Cause:
+        """For a server that listens elsewhere."""
+        (_, port), *_ = [*diagnose.listens_on(self.pid), ("", self.port)]
+        order = " These are the same two bytes in the other order: htons()."
+        more = order if swapped(port) == self._asked_port else " getenv() has it."
+        return cause(
+            f"PORT is ignored, or not understood: the server was started with PORT={self._asked_port}, and listens on "
+            f"{diagnose.places(self.pid) or self.port}.{more}"
+        )
+
+    def _waits_without_listening(self) -> Cause:
+        calls = diagnose.waits_in(self.pid)
+        waits = f" It waits in {calls[0].name}()." if calls else ""
+        return cause(f"it runs, and listens nowhere: does it come as far as bind() and listen()?{waits}")
 
     def _start(self) -> None:
         port = self.port
@@ -104,6 +159,7 @@ class Server:
         words = without(self.closed, words)
         self._lines, self._ended = [], False
         self._asked_port = int(env["PORT"]) if env["PORT"].isdigit() else 0
+        self._asked_host = env.get("BIND", self.host)
         try:
             self._process = subprocess.Popen(
                 words, env=env, cwd=self.cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -133,7 +189,7 @@ class Server:
 
     def _wait_listening(self) -> str:
         """Returns what is wrong, or "" with .port set."""
-        end = time.monotonic() + limit(10)
+        end, late = time.monotonic() + limit(10), time.monotonic() + limit(2)
         while time.monotonic() < end:
             for line in self.lines:
                 match = LISTENING.match(line)
@@ -146,12 +202,10 @@ class Server:
             if (settings.foreign("server") or self._early) and _listens(self._asked_port):
                 self.port = self._asked_port
                 return ""
+            if time.monotonic() > late and diagnose.listens_on(self.pid):
+                return f"nobody listens on port {self._asked_port}"
             self._wait_news()
-        return (
-            f"the server did not come up within {limit(10):g} s: it must print\n"
-            "  listening on ADDRESS:PORT\n"
-            "on standard error as soon as it accepts connections; PORT in its environment names the port"
-        )
+        return f"the server did not come up within {limit(10):g} s"
 
     def __exit__(
         self,
@@ -162,39 +216,60 @@ class Server:
         if error is not None and not isinstance(error, Exception):
             self._kill()  # interrupted: leave at once
             return
+        state = diagnose.what_it_does(self) if error is not None and not self._stopped else NO_CAUSE
         try:
             problem = self._problem_at_end()
         finally:
             self._kill()
         if error is not None and self.log:
             print(f"server of chapter {self.chapter:02}, {self._log_text()}")
-        if problem and isinstance(error, AssertionError):
-            raise AssertionError(f"{error}\n\nand {problem}") from None
+        if isinstance(error, (AssertionError, OSError)):
+            failed = explained(error)
+            if problem:
+                blocks = [*failed.blocks, ("and", problem.what.split("\n")), *problem.blocks]
+                better = not failed.why or problem.what.startswith(SERVER_ENDED)
+                failed = Failure(failed.what, blocks, problem.why if better else failed.why)
+            elif state and not failed.why:
+                failed = Failure(failed.what, failed.blocks, state)
+            raise failed from None
         if problem:
-            raise AssertionError(problem) from error
+            raise problem from error
 
-    def _problem_at_end(self) -> str:
-        """Ends the server unless stop() did; returns what was wrong with its run, or ""."""
+    def _problem_at_end(self) -> Optional[Failure]:
+        """Ends the server unless stop() did; returns what was wrong with its run, or None."""
         crashed = False
         if not self._stopped:
             crashed = not self.alive()
-            status = self._terminate(signal.SIGTERM, limit(10))
+            status = self._terminate(signal.SIGTERM, limit(diagnose.LOOK if NO_SIGTERM.key in settings.known else 10))
             if status is None:
-                return f"the server did not end within {limit(10):g} s of SIGTERM\n{self._log_text()}"
+                return self._said_once(NO_SIGTERM, f"the server did not end within {limit(10):g} s of SIGTERM")
             crashed = crashed or status < 0 and status != -signal.SIGTERM  # it was dying already
         self._kill_group()  # what it has started may still hold its output
         self._reader.join(limit(2))
         status = self._process.returncode
         report = self.sanitizer_report()
         if crashed:
-            what = f"the server ended in the middle of the test ({status_text(status)})"
-            return f"{what}\n{report or self._log_text()}"
+            return Failure(f"{SERVER_ENDED} ({status_text(status)})", self._log(report), diagnose.how_it_ended(self))
         if report:
-            return f"the server's run has findings:\n{report}"
-        if status != 0 and self.chapter >= 6 and not self._stopped:
-            what = f"after SIGTERM the server must exit with status 0, not with {status_text(status)}"
-            return f"{what}\n{self._log_text()}"
-        return ""
+            return Failure("the server's run has findings", self._log(report), cause("the report names the line"))
+        if status != 0 and self.chapter >= STATUS_FROM and not self._stopped:
+            return self._said_once(
+                NO_STATUS, f"after SIGTERM the server must exit with status 0, not with {status_text(status)}"
+            )
+        return None
+
+    def _said_once(self, why: Cause, what: str) -> Optional[Failure]:
+        """A fault at the end of a test about something else: where remarks are kept, it is no more than that."""
+        if settings.remarks is None:
+            return Failure(what, self._log(), why)
+        settings.known.add(why.key)
+        settings.remarks[why.words] = settings.remarks.get(why.words, 0) + 1
+        return None
+
+    def _log(self, report: str = "") -> List[Tuple[str, List[str]]]:
+        """What the server printed, or a report in it, as a block."""
+        lines = report.splitlines() if report else [line[:200] for line in self.lines[-20:]]
+        return [("printed", lines or ["nothing"])]
 
     def _terminate(self, sig: int, seconds: float) -> Optional[int]:
         self._process.send_signal(sig)
@@ -219,9 +294,11 @@ class Server:
     def stop(self, sig: int = signal.SIGTERM, seconds: float = 5.0) -> int:
         """Sends the signal and returns the exit status (minus the signal where it was killed)."""
         self._stopped = True
-        status = self._terminate(sig, limit(seconds))
+        known = sig == signal.SIGTERM and NO_SIGTERM.key in settings.known
+        status = self._terminate(sig, limit(0.5 if known else seconds))
         if status is None:
-            fail(f"the server did not end within {limit(seconds):g} s of {signal_name(sig)}")
+            raise Failure(f"the server did not end within {limit(seconds):g} s of {signal_name(sig)}",
+                          [("expected", ["it ends, with exit status 0"])], self._why_it_stays(sig))  # fmt: skip
         self._reader.join(limit(2))
         assert status is not None
         return status
@@ -235,6 +312,14 @@ class Server:
             fail(f"the server has not ended by itself after {limit(seconds):g} s")
         self._reader.join(limit(2))
         return status
+
+    def _why_it_stays(self, sig: int) -> Cause:
+        busy = diagnose.what_it_does(self)
+        return busy or cause(NO_SIGTERM.words.replace("SIGTERM", signal_name(sig)))
+
+    def exit_status(self) -> Optional[int]:
+        """Its exit status, None while it runs."""
+        return self._process.poll()
 
     # ---- looking at it ----
 
@@ -342,10 +427,11 @@ def run_program(
     out, err = talk.out, talk.err
     if talk.late or talk.too_much:
         why = f"did not end within {limit(seconds):g} s" if talk.late else f"prints more than {len(out + err) >> 20} MB"
-        fail(
-            f"{name} of chapter {chapter:02} {why}: {_show(words)}\n"
-            f"  standard output: {out[-400:]!r}\n  standard error: {err[-400:]!r}"
-        )
+        raise Failure(f"{name} of chapter {chapter:02} {why}", [
+            ("started", [" ".join([*(f"{key}={value}" for key, value in (env or {}).items()), _show(words)])]),
+            ("expected", [f"it ends within {limit(seconds):g} s"]),
+            ("printed", [f"standard output: {out[-400:]!r}", f"standard error: {err[-400:]!r}"]),
+        ], _why_it_runs_on(name, env or {}))  # fmt: skip
     result = Result(
         out.decode(errors="surrogateescape"), err.decode(errors="surrogateescape"), process.returncode
     )
@@ -378,6 +464,11 @@ def without(closed: Sequence[int], words: Sequence[Union[str, bytes]]) -> List[U
     return ["sh", "-c", f'exec "$@" {closing}', "sh", *words] if closed else [*words]
 
 
+def at_port(port: int) -> Optional[Server]:
+    """The server that was started at this port, None where it was not the harness that started it."""
+    return next((server for server in _alive if server.port == port), None)
+
+
 def kill_all() -> None:
     """Ends every server that is still there (at exit, or when pytest is interrupted)."""
     for server in list(_alive):
@@ -399,6 +490,11 @@ def free_port() -> int:
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+def swapped(port: int) -> int:
+    """A port in the other byte order."""
+    return (port & 255) << 8 | port >> 8
 
 
 def signal_name(number: int) -> str:
@@ -429,6 +525,17 @@ def _listens(port: int) -> bool:
     with socket.socket() as s:
         s.settimeout(1)
         return s.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _why_it_runs_on(name: str, env: Mapping[str, str]) -> Cause:
+    """Why a program may not have ended."""
+    if name != "server":
+        return cause("does the client wait for something that never comes, more input or another reply?")
+    given = " ".join(f"{key}={value}" for key, value in env.items() if value != "0")
+    return cause(
+        f"{' and '.join(sorted({key for key in env if env[key] != '0'}))} ignored? {given} cannot be "
+        "used: a server says so in one line, and ends with status 1."
+    )
 
 
 def _show(words: Sequence[Union[str, bytes]]) -> str:

@@ -16,7 +16,9 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Callable, List, Optional
+from typing import Callable, Dict, List, Optional, Set
+
+from .failure import Failure, cause
 
 __tracebackhide__ = lambda excinfo: excinfo.errisinstance(AssertionError)  # noqa: E731
 
@@ -25,12 +27,14 @@ START_DIR = Path.cwd()
 CHAPTERS = sorted(int(path.parent.name) for path in ROOT.glob("chapters/[0-9][0-9]/server.c"))
 
 _seed: Optional[int] = None
+known: Set[str] = set()  # keys of causes that other tests of this run have met: none waits for them again
+remarks: Optional[Dict[str, int]] = None  # where set: faults that are said once, and how many tests met them
 seed_used = False  # has this test asked for the seed? (conftest resets it before each test)
 
 
-def fail(text: str) -> None:
-    """Ends the test with this text."""
-    raise AssertionError(text)
+def fail(text: str, why: str = "") -> None:
+    """Ends the test with this text, and a likely cause."""
+    raise Failure(text, why=cause(why))
 
 
 def needs(*tools: str) -> None:

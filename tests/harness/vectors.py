@@ -24,10 +24,10 @@ import pytest
 from . import settings, wire
 from .carried import carried
 from .conn import Conn, exchange
+from .failure import Failure, explained
 from .fake import FakeServer, replies
 from .model import COMMANDS
 from .process import Server, run_client
-from .settings import fail
 
 __tracebackhide__ = settings.__tracebackhide__
 
@@ -244,7 +244,7 @@ class _Play:
                     self._play(turn)
                 except AssertionError as e:
                     where = f"step {number} of {len(script)}: " if len(script) > 1 else ""
-                    raise AssertionError(f"{where}{e}") from None
+                    raise explained(e).within(where) from None
                 time.sleep(turn.wait_ms / 1000)
             for conn in self.conns.values():
                 with suppress(OSError):
@@ -324,8 +324,8 @@ class VectorServers:
                 with self._server(vector, chapter) as server:
                     play(server, chapter, script, byte_by_byte)
             except AssertionError as e:
-                where = f"vector {vector.name} of tests/vectors/{vector.file}{way}\n{_indented(vector.note)}"
-                raise AssertionError(f"{where}{e}") from None
+                where = f"vector {vector.name} of tests/vectors/{vector.file}{way}"
+                raise explained(e).and_also("vector", where + (f"\n{vector.note}" if vector.note else "")) from None
 
     @contextmanager
     def _server(self, vector: Vector, chapter: int) -> Iterator[Server]:
@@ -358,10 +358,6 @@ def _ended(server: Server) -> bool:
     return not server.alive()
 
 
-def _indented(note: str) -> str:
-    return f"  {note}\n" if note else ""
-
-
 @pytest.fixture(scope="module")
 def vector_servers() -> Iterator[VectorServers]:
     """For the tests of a file; see the head of this one."""
@@ -378,11 +374,10 @@ def play_client(vector: Vector, chapter: int) -> None:
         with FakeServer(replies(reply)) as server:
             result = run_client(chapter, ["get", "k"], server)
         if (result.stdout, result.status) != (text, 0):
-            fail(
-                f"vector {vector.name} of tests/vectors/{vector.file}: the client prints something else\n"
-                + _indented(vector.note)
-                + "".join(f"  {'reply' * (i == 0):<10}{line}\n" for i, line in enumerate(wire.hexdump(reply)))
-                + f"  expected  {text!r}, exit status 0\n"
-                f"  printed   {result.stdout!r}, exit status {result.status}\n"
-                f"  on standard error: {result.stderr!r}"
-            )  # fmt: skip
+            raise Failure("the client prints something else", [
+                ("vector", [f"vector {vector.name} of "
+                            f"tests/vectors/{vector.file}", *([vector.note] if vector.note else [])]),
+                ("reply", wire.hexdump(reply)),
+                ("expected", [f"{text!r}, exit status 0"]),
+                ("came", [f"{result.stdout!r}, exit status {result.status}", f"on standard error: {result.stderr!r}"]),
+            ])  # fmt: skip

@@ -306,11 +306,14 @@ def nearest(expected: object, got: object) -> object:
 # ---- showing ----------------------------------------------------------------------------------
 
 
-def show_bytes(data: bytes, most: int = 60) -> str:
+def show_bytes(data: bytes, most: int = 48) -> str:
     """Bytes as a word: bare where it is plain, in quotes with escapes where not, cut where long."""
-    cut = data[:most]
-    text = "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\x{b:02x}" for b in cut)
-    if len(data) > most:
+    text, shown = "", 0
+    while shown < len(data) and len(text) < most:
+        b = data[shown]
+        text += chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\x{b:02x}"
+        shown += 1
+    if shown < len(data):
         return f'"{text}"... ({len(data)} bytes)'
     plain = data and all(33 <= b < 127 and b not in b"\"'\\" for b in data)
     return text if plain else f'"{text}"'

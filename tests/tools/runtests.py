@@ -5,6 +5,9 @@
     runtests.py 07 stages ...    tests/test_07.py and tests/test_stages.py
     runtests.py 07 -- -x -k get  what follows -- goes to pytest
 
+One chapter by itself is for somebody who builds it: the first thing to mend is shown, the others are counted by their
+cause, and after a while the run ends. -- --everything shows all, as --all does.
+
 The programs are there already (make has built them; where one chapter is tested and compared with another, the harness
 has make build the other); WORKBOOK_BUILD says where. With SAN=thread or
 SAN=address,undefined they are built with sanitizers, and where the files are fewer than the jobs, each is cut into
@@ -32,6 +35,7 @@ TESTS = ROOT / "tests"
 JOBS = int(os.environ.get("JOBS") or 1 + len(os.sched_getaffinity(0)))  # a test waits now and then
 OWN_TARGET = ["broken", "book", "exercises", "classroom"]
 NOT_CARRIED = ["-m", "not carried"]
+COLUMNS = 80  # of a terminal
 MANY = 5  # more failures than that are no accident
 FILE_LIMIT = 1200  # seconds for one file: tests have limits of their own, this one is for pytest itself
 SLOWER = {"address,undefined": 4, "thread": 8}  # how much longer tests may take under sanitizers
@@ -133,10 +137,11 @@ def run(
     command += [sys.executable, __file__, "--tally", str(tally), part, "-q", "-p", "no:cacheprovider"]
     command += ["--color=yes"] * (sys.stdout.isatty() and "NO_COLOR" not in env)
     command += [*(only or [f"tests/test_{name}.py"]), *options]
+    teach = {"WORKBOOK_TEACH": "1"} if shown and name.isdigit() else {}
     start = time.monotonic()
     with open(text, "wb") as out:
         process = subprocess.Popen(
-            command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=None if shown else out,
+            command, cwd=ROOT, env={**env, **teach}, stdin=subprocess.DEVNULL, stdout=None if shown else out,
             stderr=None if shown else subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
     running.append(process)
@@ -243,7 +248,7 @@ def once_more(outcomes: List[Outcome], env: Dict[str, str], options: List[str]) 
 
 
 def what_is_wrong_with_theirs(names: List[str]) -> str:
-    """Starts and ends the server that SERVER= names, once: where that fails, so would every test, each after its
+    """Starts the server that SERVER= names, once: where it does not come up, every test would fail, each after its
     time limit. Returns what is wrong, "" where all is well or nothing of the kind is to be tested."""
     chapter = next((name for name in names if name.isdigit()), "")
     if not os.environ.get("SERVER") or not chapter:
@@ -251,11 +256,15 @@ def what_is_wrong_with_theirs(names: List[str]) -> str:
     sys.path.insert(0, str(TESTS))
     from harness import Server
 
+    from harness.failure import explained
+    from harness.process import kill_all
+
     try:
-        with Server(int(chapter)):
-            pass
+        Server(int(chapter)).__enter__()
     except AssertionError as problem:
-        return str(problem)
+        return "\n".join(explained(problem).lesson(COLUMNS))
+    finally:
+        kill_all()
     return ""
 
 
@@ -298,7 +307,7 @@ def main() -> int:
     try:
         wrong = what_is_wrong_with_theirs(names)
         if wrong:
-            print(f"No test was run, since SERVER={os.environ['SERVER']} cannot be tested:\n{wrong}", file=sys.stderr)
+            print(f"No test was run, since SERVER={os.environ['SERVER']} cannot be tested:\n\n{wrong}", file=sys.stderr)
             return 1
         env = environment(Path(os.environ.get("WORKBOOK_BUILD", "build/test")).resolve(), args.all or args.new)
         outcomes = run_all(names, env, options)

@@ -1,0 +1,384 @@
+"""What a server is doing right now, read from /proc, and what that says about a connection that waits for it (Linux).
+
+Nothing here fails: where the system does not tell, there is less to say.
+"""
+from __future__ import annotations
+
+import os
+import platform
+import struct
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from . import wire
+from .failure import NO_CAUSE, Cause, cause
+
+if TYPE_CHECKING:
+    from .conn import Conn
+    from .process import Server
+
+LOOK = 0.1  # seconds in which a server that is busy uses processor time
+BUSY = 0.5  # of that time
+SPINS = "an endless loop"
+LISTEN, ESTABLISHED, CLOSE_WAIT, TIME_WAIT = "0A", "01", "08", "06"
+
+# System calls in which a server may wait, by number.
+CALLS: Dict[str, Dict[int, str]] = {
+    "x86_64": {
+        0: "read", 1: "write", 7: "poll", 19: "readv", 20: "writev", 23: "select", 34: "pause", 35: "sleep",
+        43: "accept", 44: "send", 45: "recv", 46: "send", 47: "recv", 61: "wait", 202: "futex", 230: "sleep", 232: "epoll_wait",
+        270: "select", 271: "poll", 281: "epoll_wait", 288: "accept",
+    },
+    "aarch64": {
+        22: "epoll_wait", 63: "read", 64: "write", 65: "readv", 66: "writev", 72: "select", 73: "poll", 98: "futex",
+        101: "sleep", 115: "sleep", 202: "accept", 206: "send", 207: "recv", 211: "send", 212: "recv", 242: "accept",
+        260: "wait",
+    },
+}  # fmt: skip
+READS, WRITES = ("read", "readv", "recv"), ("write", "writev", "send")
+WATCHES = ("poll", "select", "epoll_wait")
+
+
+class Call(NamedTuple):
+    """A system call in which a thread waits: its name, its first argument, its third."""
+
+    name: str
+    fd: int
+    count: int
+
+
+class Row(NamedTuple):
+    """A socket as /proc/net/tcp has it."""
+
+    address: str
+    port: int
+    peer_port: int
+    state: str
+    unread: int
+    inode: str  # "0" before accept()
+
+
+# ---- looking ----
+
+
+def waits_in(pid: int) -> List[Call]:
+    """The calls in which the threads of a process wait, the first thread's first."""
+    names, calls = CALLS.get(platform.machine(), {}), []
+    with suppress(OSError, ValueError):
+        for task in sorted(os.listdir(f"/proc/{pid}/task"), key=int):
+            with open(f"/proc/{pid}/task/{task}/syscall") as f:
+                words = f.read().split()
+            if len(words) > 4 and int(words[0]) in names:
+                calls.append(Call(names[int(words[0])], int(words[1], 16) & 0xFFFFFFFF, int(words[3], 16)))
+    return calls
+
+
+def processor_time(pid: int) -> float:
+    """The seconds that all threads of a process have used the processor, or waited for it."""
+    total = 0
+    with suppress(OSError, ValueError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/schedstat") as f:
+                used, waited, _ = f.read().split()
+                total += int(used) + int(waited)
+    return total / 1e9
+
+
+def is_busy(pid: int) -> bool:
+    """Does it use the processor, although it ought to wait?"""
+    before = processor_time(pid)
+    time.sleep(LOOK)
+    return processor_time(pid) - before > LOOK * BUSY
+
+
+def sockets() -> Iterator[Row]:
+    """All TCP sockets over IPv4, and those over IPv6."""
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError, ValueError, IndexError):
+            with open(f"/proc/net/{table}") as f:
+                lines = f.readlines()[1:]
+            for line in lines:
+                words = line.split()
+                (address, port), (_, peer) = words[1].split(":"), words[2].split(":")
+                shown = "another address"
+                if len(address) == 8:
+                    shown = ".".join(str(byte) for byte in struct.pack("=I", int(address, 16)))
+                yield Row(shown, int(port, 16), int(peer, 16), words[3], int(words[4].split(":")[1], 16), words[9])
+
+
+def own_sockets(pid: int) -> Dict[str, int]:
+    """The inodes of a process's sockets, and their descriptors."""
+    found = {}
+    with suppress(OSError):
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                kind, _, inode = os.readlink(f"/proc/{pid}/fd/{fd}").partition(":")
+                if kind == "socket":
+                    found[inode.strip("[]")] = int(fd)
+    return found
+
+
+def listens_on(pid: int) -> List[Tuple[str, int]]:
+    """The addresses and ports on which a process listens."""
+    own = own_sockets(pid)
+    return [(row.address, row.port) for row in sockets() if row.state == LISTEN and row.inode in own]
+
+
+def places(pid: int) -> str:
+    """The same in words."""
+    return " and ".join(f"{address}:{port}" for address, port in listens_on(pid))
+
+
+# ---- a server ----
+
+
+def ended(server: "Server", seconds: float = 0.3) -> bool:
+    """Has it ended, or is it about to?"""
+    end = time.monotonic() + seconds
+    while server.alive() and time.monotonic() < end:
+        time.sleep(0.01)
+    return not server.alive()
+
+
+def how_it_ended(server: "Server") -> Cause:
+    """For one that has ended by itself."""
+    from .process import status_text
+
+    status = server.exit_status()
+    if status is None:
+        return NO_CAUSE
+    more = "it returned from main(), or called exit(): it should go on with the next client, whatever this one did"
+    if status < 0:
+        more = "build it with -g -fsanitize=address,undefined, and it says in which line"
+    elif any("Traceback" in line for line in server.lines):
+        more = f"of an exception that nothing catches: {server.lines[-1].strip()}"
+    elif status:
+        more = "what it printed says why; a bad client must never end it"
+    return cause(f"the server has ended ({status_text(status)}): {more}")
+
+
+def what_it_does(server: "Server") -> Cause:
+    """What is out of order with a server, whatever the test was about. None where it simply waits."""
+    if ended(server, 0.05):
+        return how_it_ended(server)
+    if is_busy(server.pid):
+        return spins(server)
+    return NO_CAUSE
+
+
+def spins(server: "Server") -> Cause:
+    """For a server that is busy."""
+    left = any(row.port == server.port and row.state == CLOSE_WAIT for row in sockets())
+    if left:
+        return cause(
+            f"{SPINS}, at the end of a client's input: it uses all of a processor, and a connection whose client has "
+            "left is still open. There read() returns 0, each time it is called: close the connection then."
+        )
+    return cause(
+        f"{SPINS}: it uses all of a processor, and does not come back to wait for its clients. gdb -p "
+        "shows where it is."
+    )
+
+
+# ---- a connection that waits ----
+
+
+def silence(conn: "Conn") -> Cause:
+    """Why nothing comes on a connection that is still open."""
+    server = conn.server()
+    if server is None:
+        unknown = "does the server wait for more input, or has it not written its reply yet?"
+        return cause(by_what_was_sent(conn) or unknown)
+    if ended(server, 0.05):
+        return how_it_ended(server)
+    if is_busy(server.pid):
+        return spins(server)
+    calls, rows, own = waits_in(server.pid), list(sockets()), own_sockets(server.pid)
+    by_fd = {own[row.inode]: row for row in rows if row.inode in own}
+    mine = next((row for row in rows if row.port == conn.port and row.peer_port == conn.own_port()), None)
+    others = [row for row in by_fd.values() if row.port == conn.port and row.state in (ESTABLISHED, CLOSE_WAIT)
+              and row.peer_port != conn.own_port()]  # fmt: skip
+    here = [call for call in calls if call.name in READS + WRITES and by_fd.get(call.fd) in [mine]]
+    there = [call for call in calls if call.name in READS + WRITES and by_fd.get(call.fd) in others]
+    if (there and not here) or (mine and mine.inode == "0"):
+        return not_its_turn(conn, there, others, calls)
+    if mine and mine.unread:
+        waits = f", while it waits in {calls[0].name}()" if calls else ""
+        return cause(
+            f"the server does not read what came: {mine.unread} bytes lie unread{waits}. Does it watch "
+            "this connection for input?"
+        )
+    if here and here[0].name in WRITES:
+        return cause(
+            f"the server waits in {here[0].name}() until this client reads, and serves nobody meanwhile. Only "
+            "nonblocking writes let it go on."
+        )
+    return read_it_all(conn, here, calls)
+
+
+def not_its_turn(conn: "Conn", there: List[Call], others: List[Row], calls: List[Call]) -> Cause:
+    """The server does not look at this connection, but at another one, or it has not accepted it."""
+    if there and there[0].name in WRITES:
+        return cause(
+            f"another client does not read: the server waits in {there[0].name}() for it alone. Only nonblocking "
+            "writes let the others go on."
+        )
+    if others and conn.chapter >= 5:
+        where = f"it waits in {there[0].name}() on that one" if there else "it has not accepted this one"
+        return cause(
+            f"another connection is open: does it wait for that one? The server serves one client at a time ({where}). "
+            "Wait for all connections at once, with poll(), and read only from those that are ready."
+        )
+    waits = f": it waits in {calls[0].name}()" if calls else ""
+    return cause(
+        f"the server does not accept this connection{waits}. Does it come back to accept() when a client "
+        "has left?"
+    )
+
+
+def read_it_all(conn: "Conn", here: List[Call], calls: List[Call]) -> Cause:
+    """The server has read all there is, and waits."""
+    first = conn._first_unanswered()
+    (n,) = struct.unpack_from("<I", first) if len(first) >= 4 else (0,)
+    if here and here[0].count >= 1 << 24 > n:
+        return cause(
+            f"the length is little-endian: the server waits for {here[0].count:,} bytes more. {first[:4].hex(' ')} "
+            f"is {n}, and {struct.unpack('>I', first[:4])[0]:,} only in big-endian order."
+        )
+    known = by_what_was_sent(conn)
+    if known:
+        return cause(known)
+    waits = f", and waits in {(here or calls)[0].name}()" if here or calls else ""
+    if not conn.unanswered:
+        return cause(f"the server has nothing left to read{waits}. Is there a reply that it has not written yet?")
+    return cause(
+        f"the server has read all of this request{waits}. Is it finished with it: does it write the reply, all of "
+        "it, and flush it? Or does it still wait for more than the length says?"
+    )
+
+
+def by_what_was_sent(conn: "Conn") -> str:
+    """A cause that the way of sending tells, or "" ."""
+    pieces = conn._pieces()
+    if pieces > 1 and conn._first_unanswered_is_whole():
+        return (
+            f"does the server handle a request that arrives in {pieces} pieces? One read() may bring half a request: "
+            "keep the bytes, and go on reading, until the whole of it is there."
+        )
+    together = bool(conn.answered and conn.cuts and conn.answered not in conn.cuts)  # sent with the one before
+    if together or len(wire.split_frames(bytes(conn.unanswered[: 1 << 18]))[0]) > 1:
+        return (
+            "does the server answer every request that lies in its buffer before it waits again? One read() may "
+            "bring several."
+        )
+    return ""
+
+
+# ---- a connection that ended, or should ----
+
+
+def hung_up(conn: "Conn", how: str) -> Cause:
+    """Why the server may have closed a connection that still waits for a reply."""
+    server = conn.server()
+    if server is not None and ended(server):
+        return how_it_ended(server)
+    first = conn._first_unanswered()
+    (n,) = struct.unpack_from("<I", first) if len(first) >= 4 else (0,)
+    most = wire.max_msg(conn.chapter)
+    if conn._pieces() > 1 and conn._first_unanswered_is_whole():
+        return cause(by_what_was_sent(conn))
+    if conn.answered and conn.chapter not in (3, 5):
+        return cause(
+            "one request a connection, is that all that it answers? This was not the first: go on, until the "
+            "client ends its input."
+        )
+    if n == most:
+        return cause(
+            f"a message of exactly {most:,} bytes is valid: does the limit count the four bytes of the "
+            "length too?"
+        )
+    if server is not None and 0 < n <= most < struct.unpack(">I", first[:4])[0]:
+        return cause(
+            f"is the length read as little-endian? {first[:4].hex(' ')} is {n}; in the other order it is "
+            f"{struct.unpack('>I', first[:4])[0]:,}, which is too long. Or is something else in the request taken "
+            "for malformed?"
+        )
+    if how == "reset":
+        return cause("did the server crash, or close with a request unread?")
+    return cause("did the server crash, or take the request for malformed?")
+
+
+def still_open(conn: "Conn") -> Cause:
+    """Why a connection that should be closed is not, or an answer came on it."""
+    data = bytes(conn.unanswered[: 1 << 18])
+    most = wire.max_msg(conn.chapter)
+    framed = conn.chapter not in (3, 5)
+    if framed and len(data) >= 4 and struct.unpack_from("<I", data)[0] > most:
+        return cause(
+            f"the server accepts too much: a length above the limit, which is {most:,}. Compare it as soon as its "
+            f"four bytes are there: {most:,} is allowed, {most + 1:,} is not."
+        )
+    body = wire.split_frames(data)[0][:1] if framed and conn.chapter >= 7 else []
+    if body:
+        try:
+            wire.decode_request(body[0])
+        except wire.WireError as e:
+            return cause(f"the server accepts a malformed request: {e}. It must hang up instead.")
+    server = conn.server()
+    wrong = what_it_does(server) if server else NO_CAUSE
+    if wrong:
+        return wrong
+    if conn.half_closed:
+        waits = ""
+        calls = waits_in(server.pid) if server else []
+        if calls:
+            waits = f" It waits in {calls[0].name}()."
+        return cause(
+            "the client has ended its input: there read() returns 0. Does the server call close() "
+            f"then?{waits}"
+        )
+    return cause("does the server call close() when it is done with a connection?")
+
+
+def partial(conn: "Conn") -> Cause:
+    """Why a reply may be incomplete, or its length impossible."""
+    got, data = len(conn.buffer), bytes(conn.buffer[:16])
+    if got >= 4:
+        n, swapped = struct.unpack_from("<I", data)[0], struct.unpack_from(">I", data)[0]
+        most = wire.max_msg(conn.chapter)
+        if n > most and all(32 <= byte < 127 for byte in data[:4]):
+            return cause(
+                'where is the length? A reply begins with four bytes that say how long it is, and this one with '
+                f'"{data[:4].decode()}".'
+            )
+        if n > most >= swapped:
+            return cause("the length is big-endian; all numbers of the protocol are little-endian")
+        if n == got:
+            return cause("does the length count its own four bytes? it must count only what follows")
+    elif conn.chapter == 4 and got and b"world".startswith(data):
+        return cause("where is the length? A reply begins with four bytes that say how long it is.")
+    if conn.server() is not None and ended(conn.server()):  # type: ignore[arg-type]
+        return how_it_ended(conn.server())  # type: ignore[arg-type]
+    if conn.ended:
+        return cause("the connection ended inside a reply: was all of it written before the close?")
+    return cause("the server stopped inside a reply: does it go on where a write took only a part?")
+
+
+# ---- a server that is not reached ----
+
+
+def unreachable(host: str, port: int, server: Optional["Server"]) -> Cause:
+    """Why nobody answers at an address."""
+    if server is None:
+        return cause("nobody listens there: is the server still running?")
+    if ended(server):
+        return how_it_ended(server)
+    elsewhere = places(server.pid)
+    if not elsewhere:
+        doing = what_it_does(server)
+        more = f" {doing.words[0].upper()}{doing.words[1:]}" if doing else ""
+        return cause(f"the server runs, and listens nowhere: does it call listen(), and did that succeed?{more}")
+    if any(there == port for _, there in listens_on(server.pid)):
+        return cause(f"BIND is ignored: the server was started with BIND={host}, and listens on {elsewhere}.")
+    return cause(f"the server listens on {elsewhere}, not on port {port}: is the port in network byte order, htons()?")

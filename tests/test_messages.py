@@ -1,0 +1,163 @@
+"""What the tests say to servers that are wrong the way a beginner's are: the first screen names the cause."""
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Dict, List
+
+import pytest
+
+import beginners
+from beginners import BEGINNERS
+from cases import abuse, basics, cases, framing, processes
+from harness import Server, fail, settings, teach
+from harness.failure import Failure, cause, explained
+from harness.process import NO_STATUS, free_port
+
+pytestmark = pytest.mark.inside
+SCREEN_ROWS = 24
+
+
+@functools.lru_cache(maxsize=None)
+def case_names(chapter: int) -> Dict[str, object]:
+    """The cases that beginners' servers meet."""
+    modules = (basics, processes) if chapter < 4 else (basics, processes, framing, abuse)
+    found = [case for module in modules for case in cases(chapter, module)]
+    return {case.id: case.values[0] for case in found}  # type: ignore[attr-defined]
+
+
+class Item:
+    """As much of a pytest item as a report asks for."""
+
+    def __init__(self, chapter: int, name: str) -> None:
+        self.name, self.nodeid = name, f"tests/test_{chapter:02}.py::test_first[{name}]"
+        self.function = case_names(chapter)[name]
+
+
+def screen(lines: List[str]) -> str:
+    """The lines as a terminal has them; more than fit are a failure."""
+    rows = [line[i : i + teach.COLUMNS] for line in lines for i in range(0, max(1, len(line)), teach.COLUMNS)]
+    assert len(rows) <= SCREEN_ROWS, f"{len(rows)} rows:\n" + "\n".join(rows)
+    return "\n".join(rows)
+
+
+@pytest.mark.parametrize("name", BEGINNERS)
+def test_the_cause_is_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The case that fails first says what was tried, what came and was expected, why, and what to type."""
+    beginner = BEGINNERS[name]
+    monkeypatch.setenv("SERVER", beginners.make(name, tmp_path, free_port()))
+    monkeypatch.setenv("TEST_TIME_FACTOR", "0.2")
+    monkeypatch.setattr(settings, "remarks", None)
+    monkeypatch.setattr(settings, "known", set())
+    item = Item(beginner.chapter, beginner.case)
+    try:
+        item.function(beginner.chapter)  # type: ignore[operator]
+    except Exception as error:  # noqa: BLE001  (as a run of pytest takes any)
+        teacher = teach.Teacher(0)
+        teacher.note(item, explained(error))  # type: ignore[arg-type]
+        text = screen(teacher.report())
+    else:
+        fail(f"{beginner.case} passes")
+    words = " ".join(text.split())
+    assert " ".join(beginner.says.split()) in words, text
+    assert "AssertionError" not in text
+    for title in ("tried ", "came ", "expected ", "perhaps ", "next "):
+        assert f"\n{title}" in text, f"no {title}:\n{text}"
+
+
+def run_all(name: str, folder: Path, *options: str, factor: str = "1") -> List[str]:
+    """make test-NN for this server."""
+    beginner = BEGINNERS[name]
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+    env.update(SERVER=beginners.make(name, folder, free_port()), CLIENT="true", WORKBOOK_BUILD=str(folder / "build"))
+    env["TEST_TIME_FACTOR"] = factor
+    words = [sys.executable, "tests/tools/runtests.py", f"{beginner.chapter:02}", "--", *options]
+    done = subprocess.run(
+        words, cwd=settings.ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert done.returncode == 1, done.stdout
+    return done.stdout.splitlines()
+
+
+def test_a_run_ends_with_the_first_thing_to_mend(tmp_path: Path) -> None:
+    """One client at a time: the rest is counted by cause, without waiting for each."""
+    lines = run_all("one-at-a-time", tmp_path, "--patience=2", "-k", "test_first or test_framing or test_abuse")
+    text = screen(lines[-SCREEN_ROWS + 1 :])
+    assert lines[1] == "The first thing to mend" and "two clients at once" in lines[2]
+    assert "another connection is open" in text and "\nBehind it\n" in text
+    assert "were not run yet: ARGS=--everything" in text
+    assert "servers had to be killed: SIGTERM" in text
+    assert lines[-1].split(" (")[0].endswith("failed")
+
+
+def test_everything_on_request(tmp_path: Path) -> None:
+    """For maintainers: all tests, in full, with tracebacks."""
+    lines = run_all("never-replies", tmp_path, "--everything", "-k", "one_request or a_second_request", factor="0.1")
+    text = "\n".join(lines)
+    assert "The first thing to mend" not in text and "2 failed" in text
+    assert text.count("-- to repeat this test --") == 2 and text.count("-- tried --") == 2
+    assert "tests/test_04.py:" in text
+
+
+# ---- the parts ----
+
+
+def test_a_failure_in_its_parts() -> None:
+    failed = Failure(
+        "no reply within 5 s (chapter 07)",
+        [("sent", ["get k"]), ("expected", ["(nil)"]), ("came", ["nothing"]), ("printed", ["a", "b"])],
+        cause("does it wait? It has 12 bytes more. Look."),
+    )
+    assert failed.why.key == "does it wait?" and failed.why.short == "does it wait?"
+    assert failed.lesson(80) == [
+        "sent      get k", "came      no reply within 5 s", "expected  (nil)", "printed   a", "          b",
+        "perhaps   does it wait? It has 12 bytes more. Look.",
+    ]  # fmt: skip
+    assert str(failed.within("step 2: ")).startswith("step 2: no reply")
+    assert cause("only 3 of 9 bytes.").key == cause("only 4 of 1,000 bytes.").key
+
+
+def test_a_caret_stays_where_a_block_is_cut() -> None:
+    rows = [f"{i:04x}" for i in range(9)]
+    failed = Failure("other bytes", [("came", [*rows[:6], "   ^^", *rows[6:]])])
+    assert failed.lesson(80, 4) == ["came      other bytes", "          0000", "          0005", "             ^^"]
+
+
+@pytest.mark.parametrize(
+    "error, came, perhaps",
+    [
+        (AssertionError(), "this does not hold: assert x", ""),
+        (AssertionError("assert 1 == 2"), "this does not hold: 1 == 2", ""),
+        (ConnectionRefusedError(111, "Connection refused"), "the connection was refused", "nobody listens"),
+        (ConnectionResetError(104, "Connection reset"), "the connection broke: Connection reset", "crash"),
+        (TimeoutError(), "nothing came", "wait for something else"),
+        (OSError(24, "Too many open files"), "the system says: [Errno 24]", ""),
+        (KeyError("x"), "the test itself stumbled, KeyError: 'x'", "unlike what was expected"),
+    ],
+)
+def test_any_exception_is_explained(error: BaseException, came: str, perhaps: str) -> None:
+    failed = explained(error, "assert x")
+    assert failed.what.startswith(came) and perhaps in failed.why.words
+
+
+def test_a_known_cause_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Another test has met it: a moment is enough to see that it is the same."""
+    monkeypatch.setenv("SERVER", beginners.make("one-at-a-time", tmp_path, free_port()))
+    monkeypatch.setattr(settings, "known", set())
+    monkeypatch.setattr(settings, "remarks", {})
+    monkeypatch.setenv("TEST_TIME_FACTOR", "0.5")
+    took = []
+    with Server(6) as server, server.connect() as first:
+        basics.ask(first)
+        for _ in range(2):
+            began = time.monotonic()
+            with server.connect(seconds=5) as conn, pytest.raises(Failure) as failed:
+                basics.ask(conn)
+            took.append(time.monotonic() - began)
+            settings.known.add(failed.value.why.key)
+    assert took[0] > settings.limit(5) and took[1] < settings.limit(4), took
+    assert list(settings.remarks or {}) == [NO_STATUS.words]
