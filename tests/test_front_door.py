@@ -191,6 +191,14 @@ def test_help_mentions_nothing_that_is_not_there() -> None:
         door.goal_is_there(goal, "")
 
 
+def test_variables_that_texts_and_tools_speak_of_are_known() -> None:
+    """`make forward-07 FROM=09` must not be refused."""
+    texts = [*ROOT.glob("*.md"), *ROOT.glob("book/**/*.md"), *ROOT.glob("tests/**/*.md"), *ROOT.glob("tests/**/*.py")]
+    lines = "\n".join(path.read_text(encoding="utf-8") for path in texts if path.name != Path(__file__).name)
+    said = {name for _, name in re.findall(r"\bmake ([a-z]+(?:-[a-z0-9{}-]+)?) ([A-Z_]+)=", lines)}
+    assert {"FROM", "SERVER", "SUBMISSIONS"} <= said and said - set(door.VARIABLES) == set()
+
+
 def test_help_fits_a_terminal() -> None:
     assert max(map(len, good("help").splitlines())) <= 100
 

@@ -14,6 +14,7 @@ import cases
 from harness import carried
 from harness.settings import CHAPTERS
 
+import complete  # noqa: E402
 import csource  # noqa: E402
 import stages  # noqa: E402
 from layout import PAIR, ROOT, all_sources, before, chapters  # noqa: E402
@@ -65,6 +66,32 @@ def test_functions_are_short(path: str) -> None:
 
 def test_no_stage_adds_too_much() -> None:
     none(stages.size_problems(ROOT))
+
+
+@pytest.mark.parametrize("name", chapters())
+def test_a_stage_lacks_nothing(name: str) -> None:
+    none(complete.missing(ROOT, name))
+
+
+def test_what_a_stage_lacks_is_said_in_one_list(tmp_path: Path) -> None:
+    """With its row in the README; and nothing of it is there."""
+    (tmp_path / "common").symlink_to(ROOT / "common")
+    for chapter in chapters()[-2:]:
+        (tmp_path / "chapters" / chapter).mkdir(parents=True)
+        source = (ROOT / "chapters" / chapter / "server.c").read_text()
+        if chapter == chapters()[-1]:
+            source = source.replace("} k_commands[] = {\n", '} k_commands[] = {\n    {"newest", 2, do_get},\n')
+        (tmp_path / "chapters" / chapter / "server.c").write_text(source)
+    (tmp_path / "tests" / "vectors").mkdir(parents=True)
+    said = complete.missing(tmp_path, chapters()[-1])
+    lines = stages.pair(tmp_path, chapters()[-1], "server.c").code_lines()
+    for part in (
+        "README.md: its heading", "README.md: a session", "Makefile", "-slug.md: the text", "Contents: a row", "Makefile",
+        f"| ... | ... | {lines} |", f"cases({int(chapters()[-1])})", ".fault", "exercises/slug/", "| `newest ...` | ... |",
+        "that sends `newest`", f'b"newest": ({int(chapters()[-1])}, 2),',
+    ):  # fmt: skip
+        assert any(part in text for text in said), f"{part} is not in {said}"
+    assert len(said) == 12
 
 
 SHARED = [

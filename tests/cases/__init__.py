@@ -6,7 +6,8 @@
     def test_network(case: Case) -> None:
         case(7)
 
-gives chapter 07 every case of these modules that holds for it, each as a test with the case's name. `make test-07` and
+gives chapter 07 every case of these modules (of all, where none is named) that holds for it, each as a test with the
+case's name. `make test-07` and
 `make test-all` run them all; `make test` leaves out what is carried, as harness/carried.py says.
 
 A case looks at what `at` names, or else at what LOOKS_AT of its module does: functions, types, tables and constants,
@@ -16,6 +17,8 @@ so, `client.main` for that of client.c alone.
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import sys
 from types import ModuleType
 from typing import Callable, List, Optional, TypeVar
@@ -51,13 +54,15 @@ def case(
 
 
 def cases(chapter: int, *modules: ModuleType) -> "List[object]":
-    """The cases of the modules that hold for the chapter, for pytest.mark.parametrize."""
+    """The cases of the modules, or of all, that hold for the chapter, for pytest.mark.parametrize."""
     found: List[object] = []
-    for module in modules:
+    names = [] if modules else [f"{__name__}.{each.name}" for each in pkgutil.iter_modules(__path__)]
+    for module in [*modules, *map(importlib.import_module, names)]:
         for name, function in vars(module).items():
             own = getattr(function, "__module__", "") == module.__name__
             if own and chapter in getattr(function, "chapters", ()):
                 marks = function.marks + carried(chapter, function.chapters, function.looks_at)
-                found.append(pytest.param(function, id=name, marks=marks))
-    assert found, f"chapter {chapter} has no case in {', '.join(m.__name__ for m in modules)}"
+                id = name if modules else f"{module.__name__.rpartition('.')[2]}-{name}"  # unique where all are asked for
+                found.append(pytest.param(function, id=id, marks=marks))
+    assert found, f"chapter {chapter} has no case in {', '.join(m.__name__ for m in modules) or 'any module'}"
     return found

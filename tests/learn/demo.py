@@ -2,8 +2,9 @@
 
     demo.py 03 04 ...
 
-A chapter's session is tests/sessions/NN-demo.session, or the first of its sessions by name. What a chapter adds is the
-first sentence under "What it adds" in its README.md. On a terminal the lines come one after another, so that eyes can follow.
+A chapter's session is tests/sessions/NN-demo.session, or the first of its sessions by name, or that of its README.md.
+What a chapter adds is the first sentence under "What it adds" in its README.md. On a terminal the lines come one
+after another, so that eyes can follow.
 """
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ EXERCISES = sorted(
     f"{path.parts[-4]}-{path.parts[-2]}" for path in ROOT.glob("chapters/[0-9][0-9]/exercises/*/exercise.conf")
 )
 VARIABLES = """SERVER CLIENT HEADERS ARGS PORT BIND HOST IDLE_TIMEOUT_MS HASH_SEED TEST_SEED TEST_TIME_FACTOR WRAPPER
-    CC SAN B JOBS PYTHON NO_COLOR INSIST SUBMISSION SUBMISSIONS EXERCISE OUT CHAPTERS N""".split()
+    CC SAN B JOBS PYTHON NO_COLOR INSIST SUBMISSION SUBMISSIONS EXERCISE OUT CHAPTERS N FROM BASE DRY BOOK CI
+    TEST_AGAIN""".split()
 
 # What each goal cannot do without; NN-name stands for -07 and the like.
 NEEDS = {

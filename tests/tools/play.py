@@ -5,7 +5,7 @@
     python3 tests/tools/play.py --show NAME...   prints each command and what it gives, as it happens
 
 NAME is a file (a .session, or a .md with console blocks), the name of a session in tests/sessions
-without its ending, or a chapter's number for all of its sessions. Exit status 1 where one differs.
+without its ending, or a chapter's number for all of its sessions there, or else for that of its README.md. Exit status 1 where one differs.
 """
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def find(name: str) -> List[str]:
         return [name]
     files = sorted(SESSIONS.glob(f"{name}-*.session")) if name.isdigit() else []
     files += [path for path in [SESSIONS / f"{name}.session"] if path.is_file()]
+    files = files or [path for path in [ROOT / "chapters" / name / "README.md"] if path.is_file()]
     if not files:
         known = " ".join(sorted(path.stem for path in SESSIONS.glob("*.session")))
         sys.exit(f"play.py: there is no session {name}; there are: {known or 'none yet'}")
