@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from cases import Case, basics, cases, client_errors, leaks, processes, readme
+from cases import Case, basics, cases, client_errors, leaks, logs, processes, readme
 from harness import Server, run_client, wait_until
 from harness.fake import FakeServer
 
@@ -28,6 +28,11 @@ def test_client_errors(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(3, leaks))
 def test_leaks(case: Case) -> None:
+    case(3)
+
+
+@pytest.mark.parametrize("case", cases(3, logs))
+def test_logs(case: Case) -> None:
     case(3)
 
 

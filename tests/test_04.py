@@ -7,7 +7,7 @@ from typing import List
 
 import pytest
 
-from cases import Case, abuse, basics, cases, client_errors, framing, leaks, processes, readme
+from cases import Case, abuse, basics, cases, client_errors, framing, leaks, logs, processes, readme
 from harness import Server, run_client, wait_until, wire
 from harness.fake import FakeServer, read_frame, replies
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
@@ -42,6 +42,11 @@ def test_client_errors(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(4, leaks))
 def test_leaks(case: Case) -> None:
+    case(4)
+
+
+@pytest.mark.parametrize("case", cases(4, logs))
+def test_logs(case: Case) -> None:
     case(4)
 
 

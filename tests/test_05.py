@@ -12,7 +12,7 @@ from typing import List
 
 import pytest
 
-from cases import Case, basics, cases, client_errors, leaks, processes, readme
+from cases import Case, basics, cases, client_errors, leaks, logs, processes, readme
 from cases.abuse import nobody_reads_the_log, stopped_and_continued
 from cases.talk import Hammer, many, paused, preload, uses_no_cpu
 from harness import Conn, Server, fail, limit, run_client, seed, wait_until
@@ -36,6 +36,11 @@ def test_client_errors(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(5, leaks))
 def test_leaks(case: Case) -> None:
+    case(5)
+
+
+@pytest.mark.parametrize("case", cases(5, logs))
+def test_logs(case: Case) -> None:
     case(5)
 
 

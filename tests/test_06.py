@@ -8,7 +8,7 @@ from typing import List
 
 import pytest
 
-from cases import Case, abuse, basics, cases, client_errors, clock, framing, leaks, processes, readme
+from cases import Case, abuse, basics, cases, client_errors, clock, framing, leaks, logs, processes, readme
 from harness import Server, fail, limit, run_client, seed, wire
 from harness.fake import FakeServer, read_frame
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
@@ -48,6 +48,11 @@ def test_client_errors(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(6, leaks))
 def test_leaks(case: Case) -> None:
+    case(6)
+
+
+@pytest.mark.parametrize("case", cases(6, logs))
+def test_logs(case: Case) -> None:
     case(6)
 
 

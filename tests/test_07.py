@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from cases import Case, abuse, basics, cases, client_errors, clock, framing, leaks, processes, readme, strings
+from cases import Case, abuse, basics, cases, client_errors, clock, framing, leaks, logs, processes, readme, strings
 
 
 @pytest.mark.parametrize("case", cases(7, basics))
@@ -38,6 +38,11 @@ def test_client_errors(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(7, leaks))
 def test_leaks(case: Case) -> None:
+    case(7)
+
+
+@pytest.mark.parametrize("case", cases(7, logs))
+def test_logs(case: Case) -> None:
     case(7)
 
 

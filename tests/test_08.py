@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cases import Case, abuse, basics, cases, client_errors, clock, framing, leaks, processes, readme, strings
+from cases import Case, abuse, basics, cases, client_errors, clock, framing, leaks, logs, processes, readme, strings
 from harness import run_program
 from harness.settings import ROOT, limit
 
@@ -46,6 +46,11 @@ def test_client_errors(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(8, leaks))
 def test_leaks(case: Case) -> None:
+    case(8)
+
+
+@pytest.mark.parametrize("case", cases(8, logs))
+def test_logs(case: Case) -> None:
     case(8)
 
 

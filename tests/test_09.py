@@ -10,8 +10,8 @@ import subprocess
 import pytest
 
 from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, processes, readme, replies,
-    strings,
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, logs, processes,
+    readme, replies, strings,
 )  # fmt: skip
 from harness.settings import ROOT, limit
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
@@ -51,6 +51,11 @@ def test_client_errors(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(9, leaks))
 def test_leaks(case: Case) -> None:
+    case(9)
+
+
+@pytest.mark.parametrize("case", cases(9, logs))
+def test_logs(case: Case) -> None:
     case(9)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, processes, readme, replies,
-    strings,
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, logs, processes,
+    readme, replies, strings,
 )  # fmt: skip
 from cases.labs import lab_passes, lab_sees
 from harness import check_session, run_program
@@ -51,6 +51,11 @@ def test_client_errors(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(10, leaks))
 def test_leaks(case: Case) -> None:
+    case(10)
+
+
+@pytest.mark.parametrize("case", cases(10, logs))
+def test_logs(case: Case) -> None:
     case(10)
 
 

@@ -8,8 +8,8 @@ from typing import Iterator, List, Tuple
 import pytest
 
 from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, processes, readme,
-    replies, strings, zsets,
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs,
+    processes, readme, replies, strings, zsets,
 )  # fmt: skip
 from cases.idle import now_ms
 from cases.talk import say
@@ -78,6 +78,11 @@ def test_client_errors(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(12, leaks))
 def test_leaks(case: Case) -> None:
+    case(12)
+
+
+@pytest.mark.parametrize("case", cases(12, logs))
+def test_logs(case: Case) -> None:
     case(12)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 import pytest
 
 from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, processes, readme,
-    replies, strings, ttl, zsets,
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs,
+    processes, readme, replies, strings, ttl, zsets,
 )  # fmt: skip
 from cases.labs import lab_passes, lab_sees
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
@@ -45,6 +45,11 @@ def test_client_errors(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(13, leaks))
 def test_leaks(case: Case) -> None:
+    case(13)
+
+
+@pytest.mark.parametrize("case", cases(13, logs))
+def test_logs(case: Case) -> None:
     case(13)
 
 

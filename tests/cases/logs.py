@@ -1,0 +1,200 @@
+"""The whole log of a server (03 and later): each way in which a connection may end has its line or none, in order,
+and hundreds of them leave these lines and no other.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections import Counter
+from contextlib import ExitStack
+from typing import Dict, List, NamedTuple
+
+from harness import Server, fail, seed, settings, wait_until, wire
+
+from . import case
+from .talk import encode, paused, preload, say, start, talk, too_much
+
+__tracebackhide__ = settings.__tracebackhide__
+
+LOOKS_AT = "one_request try_one_request try_*_buffer state_* reject_input conn_done accept_new_conn process_timers"
+
+RESET = "read: Connection reset by peer"
+
+
+class End(NamedTuple):
+    """What a client says, how many replies it waits for, how it leaves (close, reset, half), and the log of that."""
+
+    said: bytes
+    replies: int
+    how: str
+    log: List[str]
+
+
+def _ends(chapter: int) -> List[End]:
+    if chapter == 3:
+        hello = ["client says: hello"]
+        return [
+            End(b"hello", 1, "close", hello), End(b"hello", 1, "reset", hello), End(b"", 0, "close", ["client says: "]),
+            End(b"", 0, "reset", [RESET]), End(b"hello", 1, "half", hello), End(b"", 0, "half", ["client says: "]),
+        ]  # fmt: skip
+    if chapter == 5:
+        said = ["client says: hello"]
+        return [
+            End(b"", 0, "close", ["EOF"]), End(b"hello", 1, "close", [*said, "EOF"]), End(b"hello", 1, "half", [*said, "EOF"]),
+            End(b"", 0, "reset", [RESET]), End(b"hello", 1, "reset", [*said, RESET]),
+        ]  # fmt: skip
+    one, two = (encode(chapter, talk(chapter, n, "t")[0]) for n in (1, 2))
+    says = [f"client says: t:{i}" for i in range(2)] if chapter < 7 else []
+    eof, cut = (["EOF"], ["unexpected EOF"]) if chapter < 7 else ([], [])
+    gone = [RESET] if chapter == 4 else []
+    most = wire.max_msg(chapter)
+    ends = [
+        End(b"", 0, "close", eof),
+        End(b"", 0, "half", eof),
+        End(b"", 0, "reset", gone),
+        End(one, 1, "close", says[:1] + eof),
+        End(one, 1, "reset", says[:1] + gone),
+        End(two, 2, "half", says + eof),
+        End(two, 2, "reset", says + gone),
+        End(one + b"\1", 1, "close", says[:1] + cut),
+        End(one + b"\5\0\0", 1, "half", says[:1] + cut),
+        End(one + b"\5\0\0\0hel", 1, "close", says[:1] + cut),
+        End(b"\5\0\0\0hel", 0, "half", cut),
+        End(wire.u32(most + 1), 0, "half", ["too long"]),
+        End(wire.u32(2**32 - 1), 0, "close", ["too long"]),
+        End(one + wire.u32(most + 1) * (1 if chapter == 4 else 50), 1, "half", [*says[:1], "too long"]),
+    ]
+    if chapter >= 7:
+        bad = list(wire.malformed_requests(chapter).values())
+        ends += [End(data, 0, "half", ["bad req"]) for data in bad]
+        ends += [End(two + data + two, 2, "close", ["bad req"]) for data in bad[:3]]
+    return ends
+
+
+def _leave(server: Server, end: End) -> None:
+    """One connection from its beginning to its end, which the server has seen when this returns."""
+    before = server.fd_count()
+    with server.connect() as conn:
+        wait_until(lambda: server.fd_count() > before or server.chapter in (3, 4), "the connection is accepted")
+        conn.send_some(end.said)
+        if end.replies and server.chapter in (3, 5):
+            conn.recv_exactly(5)
+        elif end.replies:
+            for _ in range(end.replies):
+                conn.recv()
+        if end.how == "reset":
+            conn.reset()
+        elif end.how == "half":
+            conn.shutdown_write()
+            conn.read_to_end()
+    wait_until(lambda: server.fd_count() == before, "the server has closed the connection")
+
+
+@case(since=3, inside=True)
+def each_end_has_its_line(chapter: int) -> None:
+    """One connection after the other, each with another end: these lines, in this order, and no other."""
+    expect: List[str] = []
+    with start(chapter) as server:
+        for end in _ends(chapter):
+            _leave(server, end)
+            expect += end.log
+            if server.wait_log(len(expect)) != expect:
+                fail(f"behind {end} the log must be\n{_show(expect[-6:])}\nin the end, not\n{_show(server.log[-6:])}")
+        server.stop(signal.SIGTERM)
+        _same(server.log, expect, "all these ends")
+
+
+def _show(lines: List[str]) -> str:
+    return "\n".join(f"    {line}" for line in lines) or "    nothing"
+
+
+def _same(got: List[str], expect: List[str], what: str) -> None:
+    if got != expect:
+        at = next((i for i, pair in enumerate(zip(got, expect)) if pair[0] != pair[1]), min(len(got), len(expect)))
+        here, there = (_show(lines[max(at - 2, 0) : at + 3]) for lines in (expect, got))
+        fail(f"{what}: the log of the server has {len(got)} lines, {len(expect)} are expected; line {at + 1} is wrong. Expected\n{here}\nnot\n{there}")
+
+
+@case(since=6, inside=True)
+def hundreds_of_ends_and_no_other_line(chapter: int) -> None:
+    """At the same time and in any order, beside clients that leave their replies unread: every line is counted."""
+    rng = random.Random(seed())
+    expect: Dict[str, int] = Counter()
+    unread = encode(chapter, too_much(chapter)[0][:20])
+    with start(chapter) as server, server.connect() as other:
+        say(other, tag="other")
+        before = server.fd_count()
+        for _ in range(8):
+            with ExitStack() as stack:
+                ends = [rng.choice(_ends(chapter)) for _ in range(20)]
+                conns = [stack.enter_context(server.connect()) for _ in ends]
+                for conn, end in zip(conns, ends):
+                    conn.send_some(end.said)
+                late = stack.enter_context(server.connect(rcvbuf=4096))
+                late.send_some(unread, 0)
+                for conn, end in zip(conns, ends):
+                    for _ in range(end.replies):
+                        conn.recv()
+                    expect.update(line for line in end.log if not line.startswith("client says: "))
+                    if end.how == "half":
+                        conn.shutdown_write()
+                        conn.read_to_end()
+                    elif end.how == "reset":
+                        conn.reset()
+                    else:
+                        conn.close()
+                late.reset()
+            say(other, tag="other")
+            wait_until(lambda: server.fd_count() == before, "the connections that have gone are closed")
+        server.stop(signal.SIGTERM)
+        got = Counter(line for line in server.log if not line.startswith("client says: "))
+        if got != expect:
+            fail(f"the log must have these lines besides what clients say: {dict(expect)}, not {dict(got)}")
+        if chapter >= 7 and len(server.log) != sum(expect.values()):
+            fail(f"the server says what clients say: {server.log[:5]}")
+
+
+@case(since=6, inside=True)
+def nothing_to_say(chapter: int) -> None:
+    """No descriptors, a stop and a continuation, calls that are interrupted, a signal while clients are connected: that
+    is no news, each time and at any rate."""
+    requests, _ = talk(chapter, 1, "quiet")
+    says = ["client says: quiet:0"] if chapter < 7 else []
+    with start(chapter, nofile=20, env=preload("interrupt")) as server, ExitStack() as stack:
+        conns = [stack.enter_context(server.connect()) for _ in range(40)]
+        conns[0].send(encode(chapter, requests))
+        conns[0].recv()
+        for _ in range(3):
+            with paused(server):
+                pass
+        conns[1].send(encode(chapter, requests))
+        conns[1].recv()
+        server.stop(signal.SIGTERM)
+        _same(server.log, says * 2, "descriptors that run out and signals")
+
+
+@case(since=12, inside=True, at="process_timers")
+def one_line_for_each_that_is_idle(chapter: int) -> None:
+    """In the order in which they fell silent, with the number of each; none for those that left before."""
+    with start(chapter, env={"IDLE_TIMEOUT_MS": "150"}) as server, ExitStack() as stack:
+        conns = [stack.enter_context(server.connect()) for _ in range(6)]
+        for conn in conns:
+            say(conn, 1)
+        numbers = _descriptors(server)
+        conns[2].close()
+        conns[4].reset()
+        for i in (0, 1, 3, 5):
+            conns[i].read_to_end()
+        expect = [f"removing idle connection: {numbers[i]}" for i in (0, 1, 3, 5)]
+        server.wait_log(len(expect))
+        server.stop(signal.SIGTERM)
+        _same(server.log, expect, "four connections on which nothing moves, two that left")
+
+
+def _descriptors(server: Server) -> List[int]:
+    """The descriptors of its connections: the sockets behind the listening one, which is the lowest."""
+    folder = f"/proc/{server.pid}/fd"
+    links = {int(name): os.readlink(f"{folder}/{name}") for name in os.listdir(folder)}
+    return sorted(number for number, link in links.items() if link.startswith("socket:"))[1:]
