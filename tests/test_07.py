@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import pytest
 
-from cases import Case, abuse, basics, cases, client_errors, clock, framing, leaks, logs, processes, readme, strings
+from cases import (
+    Case, abuse, basics, cases, client_errors, clock, framing, leaks, logs, memory, processes, readme, strings,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("case", cases(7, basics))
@@ -23,6 +25,11 @@ def test_abuse(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(7, clock))
 def test_clock(case: Case) -> None:
+    case(7)
+
+
+@pytest.mark.parametrize("case", cases(7, memory))
+def test_memory(case: Case) -> None:
     case(7)
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cases import Case, abuse, basics, cases, client_errors, clock, framing, leaks, logs, processes, readme, strings
+from cases import (
+    Case, abuse, basics, cases, client_errors, clock, framing, leaks, logs, memory, processes, readme, strings,
+)  # fmt: skip
 from harness import run_program
 from harness.settings import ROOT, limit
 
@@ -31,6 +33,11 @@ def test_abuse(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(8, clock))
 def test_clock(case: Case) -> None:
+    case(8)
+
+
+@pytest.mark.parametrize("case", cases(8, memory))
+def test_memory(case: Case) -> None:
     case(8)
 
 

@@ -10,8 +10,8 @@ import subprocess
 import pytest
 
 from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, logs, processes,
-    readme, replies, strings,
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, logs, memory, processes, readme,
+    replies, strings,
 )  # fmt: skip
 from harness.settings import ROOT, limit
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
@@ -36,6 +36,11 @@ def test_abuse(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(9, clock))
 def test_clock(case: Case) -> None:
+    case(9)
+
+
+@pytest.mark.parametrize("case", cases(9, memory))
+def test_memory(case: Case) -> None:
     case(9)
 
 

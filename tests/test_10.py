@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, logs, processes,
-    readme, replies, strings,
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, logs, memory, processes, readme,
+    replies, strings,
 )  # fmt: skip
 from cases.labs import lab_passes, lab_sees
 from harness import check_session, run_program
@@ -36,6 +36,11 @@ def test_as_before(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(10, clock))
 def test_clock(case: Case) -> None:
+    case(10)
+
+
+@pytest.mark.parametrize("case", cases(10, memory))
+def test_memory(case: Case) -> None:
     case(10)
 
 

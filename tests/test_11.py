@@ -4,8 +4,8 @@ from __future__ import annotations
 import pytest
 
 from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, logs, processes,
-    readme, replies, strings, zsets,
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, logs, memory, processes, readme,
+    replies, strings, zsets,
 )  # fmt: skip
 from cases.labs import lab_passes, lab_sees
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
@@ -30,6 +30,11 @@ def test_abuse(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(11, clock))
 def test_clock(case: Case) -> None:
+    case(11)
+
+
+@pytest.mark.parametrize("case", cases(11, memory))
+def test_memory(case: Case) -> None:
     case(11)
 
 

@@ -8,8 +8,8 @@ from typing import Iterator, List, Tuple
 import pytest
 
 from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs,
-    processes, readme, replies, strings, zsets,
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory, processes,
+    readme, replies, strings, zsets,
 )  # fmt: skip
 from cases.idle import now_ms
 from cases.talk import say
@@ -63,6 +63,11 @@ def test_abuse(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(12, clock))
 def test_clock(case: Case) -> None:
+    case(12)
+
+
+@pytest.mark.parametrize("case", cases(12, memory))
+def test_memory(case: Case) -> None:
     case(12)
 
 

@@ -11,8 +11,8 @@ from typing import Callable, Dict, List
 import pytest
 
 from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs,
-    processes, readme, replies, strings, ttl, zsets,
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory, processes,
+    readme, replies, strings, ttl, zsets,
 )  # fmt: skip
 from cases.idle import cpu_us, now_ms
 from cases.labs import lab_passes, lab_sees
@@ -44,6 +44,11 @@ def test_abuse(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(14, clock))
 def test_clock(case: Case) -> None:
+    case(14)
+
+
+@pytest.mark.parametrize("case", cases(14, memory))
+def test_memory(case: Case) -> None:
     case(14)
 
 

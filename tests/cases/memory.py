@@ -1,0 +1,217 @@
+"""Memory (06 and later): how much there is at most while clients do their worst, and how often some is asked for.
+
+Every allocation of the server is counted (cases/memory.c), so the numbers are the same in each run.
+"""
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import tempfile
+import time
+from contextlib import ExitStack
+from typing import List
+
+from harness import Err, Server, fail, limit, settings, wire
+from harness.wire import Arg
+
+from . import case
+from .talk import bulk, done, encode, encode_replies, found, numbered, preload, say, start, talk, watched
+
+__tracebackhide__ = settings.__tracebackhide__
+
+LOOKS_AT = "reject_input state_req state_bad give_back conn_done try_fill_buffer accept_new_conn struct.conn"
+KIB, MIB = 1 << 10, 1 << 20
+TOO_BIG = Err(wire.ERR_2BIG)
+NIL, ONE = wire.frame(wire.encode_value(None)), wire.frame(wire.encode_value(1))
+
+
+class Memory:
+    """Counts what a server allocates: `memory = Memory()`, then `with start(9, env=memory.env) as server:`"""
+
+    def __init__(self) -> None:
+        self.file = tempfile.NamedTemporaryFile()
+        self.file.write(bytes(32))
+        self.file.flush()
+        os.chmod(self.file.name, 0o666)  # the server may run as another user
+        self.map = mmap.mmap(self.file.fileno(), 32)
+        self.env = {"MEMORY_FILE": self.file.name, **preload("memory")}
+
+    def _get(self, index: int) -> int:
+        return struct.unpack_from("=Q", self.map, 8 * index)[0]
+
+    @property
+    def blocks(self) -> int:
+        """How many there are now."""
+        return self._get(0)
+
+    @property
+    def bytes(self) -> int:
+        """How large they are together."""
+        return self._get(1)
+
+    @property
+    def ever(self) -> int:
+        """How many were allocated since the start, or resized."""
+        return self._get(3)
+
+    def begin(self) -> None:
+        """The highest point is looked for from now on."""
+        struct.pack_into("=Q", self.map, 16, 0)
+
+    @property
+    def most(self) -> int:
+        """How large they were together at the highest point."""
+        return self._get(2)
+
+
+def come_to_rest(memory: Memory, server: Server, fds: int) -> None:
+    """Waits until the server has that many descriptors, and neither takes nor gives back memory for a moment."""
+    end = time.monotonic() + limit(5)
+    before = -1
+    while before != memory.ever + memory.blocks or server.fd_count() != fds:
+        before = memory.ever + memory.blocks
+        if time.monotonic() > end:
+            fail(f"nothing is asked for any more, and the server has {server.fd_count()} descriptors, not {fds}")
+        time.sleep(0.01)
+
+
+# ---- at most ----
+
+
+@case(since=6, inside=True)
+def rejected_clients_that_stay(chapter: int) -> None:
+    """Forty clients send a large good message, then a bad one and more, and stay. What they had sent is given back."""
+    if watched():
+        return
+    memory, n = Memory(), 40
+    requests, replies = talk(chapter, 2, "good", 4000 if chapter < 9 else 300_000)
+    good, answers = encode(chapter, requests), encode_replies(chapter, replies)
+    with start(chapter, env=memory.env) as server, server.connect() as other, ExitStack() as stack:
+        say(other)
+        fds, before = server.fd_count(), memory.bytes
+        for _ in range(n):
+            conn = stack.enter_context(server.connect())
+            conn.send(good + wire.u32(2**32 - 1) + b"x" * 40_000)
+            conn.expect_bytes(answers)
+            conn.expect_closed()
+        come_to_rest(memory, server, fds + n)
+        each = (memory.bytes - before) // n
+        if each > (10 if chapter < 9 else 140) * KIB:
+            fail(f"{n} clients sent something bad and stay; each costs {each >> 10} KiB")
+        say(other)
+
+
+@case(since=6, inside=True)
+def a_hundred_that_come_again(chapter: int) -> None:
+    """Clients that leave in the middle of a message, or with replies unread: afterwards the server has no more memory
+    than after the first hundred, but for what a buffer may be longer, and as many descriptors."""
+    if watched():
+        return
+    memory = Memory()
+    size = 3000 if chapter < 9 else 60_000
+    data = encode(chapter, talk(chapter, 2, "half", size)[0])
+    with start(chapter, env=memory.env) as server, server.connect() as other:
+        say(other)
+        fds = server.fd_count()
+        seen = []
+        for _ in range(3):
+            for i in range(25):
+                with ExitStack() as stack:
+                    for part in (1, len(data) // 2, len(data) - 1, len(data)):
+                        conn = stack.enter_context(server.connect())
+                        conn.send_some(data[:part], 0.2)
+                        if i % 2:
+                            conn.reset()
+            if chapter >= 9:
+                other.ask("set", "big", b"x" * MIB, expect=None)
+                for _ in range(10):
+                    with server.connect(rcvbuf=4096) as conn:
+                        conn.send(wire.request("get", "big") * 8)
+                        conn.recv_exactly(1000)
+                        conn.unanswered.clear()
+                other.ask("del", "big", expect=1)
+            say(other)
+            come_to_rest(memory, server, fds)
+            seen.append((memory.blocks, memory.bytes))
+        if seen[2][0] > seen[0][0] + 4 or seen[2][1] > seen[0][1] + 32 * KIB:
+            fail(f"two hundred clients more have come and gone: {seen[2]} blocks and bytes, not {seen[0]}")
+
+
+@case(since=9, inside=True)
+def a_client_that_is_never_through(chapter: int) -> None:
+    """With the end of each message comes the beginning of the next, so the buffer is never empty: it must not grow."""
+    if watched():
+        return
+    memory, n = Memory(), 1500
+    data = wire.request("set", "k", b"v" * 3000)
+    with start(chapter, env=memory.env) as server, server.connect() as conn:
+        say(conn)
+        memory.begin()
+        before = memory.bytes
+        conn.send(data[:100])
+        for _ in range(n):
+            conn.send(data[100:] + data[:100])
+            conn.expect_bytes(NIL)
+        conn.send(data[100:])
+        conn.expect_bytes(NIL)
+        if memory.most - before > 100 * KIB:
+            fail(f"{n} messages of 3 KB, each with the beginning of the next, took {(memory.most - before) >> 10} KiB")
+
+
+@case(since=9, at="do_keys do_zquery reply_request", inside=True)
+def replies_that_are_too_big(chapter: int) -> None:
+    """That a reply will be too big is seen before all of it is there: however much it would be, making it takes no more
+    memory than the largest reply there is, and its buffer while it grows."""
+    if watched():
+        return
+    memory, size, n = Memory(), 4 * MIB, 17
+    with start(chapter, env=memory.env) as server, server.connect() as conn:
+        say(conn)
+        fds = server.fd_count()
+        asks: List[List[Arg]] = [["keys"]]
+        for i in range(n):
+            conn.ask("set", bytes([65 + i]) * size, "", expect=None)
+        if chapter >= 11:
+            asks.append(["zquery", "z", "0", "", "0", "1000"])
+            for i in range(n):
+                conn.ask("zadd", "z", "1", bytes([65 + i]) * size, expect=1)
+        for words in asks:
+            memory.begin()
+            before = memory.bytes
+            conn.ask(*words, expect=TOO_BIG)
+            if memory.most - before > 110 * MIB:
+                fail(f"the reply to {words[0]} would have {n * size >> 20} MiB; to see that took"
+                     f" {(memory.most - before) >> 20} MiB")  # fmt: skip
+            come_to_rest(memory, server, fds)
+            if memory.bytes - before > MIB:
+                fail(f"after {words[0]}, whose reply was too big, {(memory.bytes - before) >> 20} MiB were kept")
+
+
+# ---- how often ----
+
+
+@case(since=8, at="entry_set entry_add zset_add heap_*", inside=True)
+def allocations(chapter: int) -> None:
+    """One for a new key, one for a new pair, none for what only looks or writes over; and tables, heaps and buffers
+    double, so that they are resized a few times and not again and again."""
+    if watched():
+        return
+    memory, n, few = Memory(), 2000, 60
+    expected = [(("set", "key:######", "v"), done(chapter), n), (("set", "key:######", "w"), done(chapter), 0),
+                (("get", "key:######"), found(chapter, b"w"), 0)]  # fmt: skip
+    if chapter >= 11:
+        expected += [(("zadd", "z", "######", "n######"), 1, n), (("zadd", "z", "######.5", "n######"), 0, 0),
+                     (("zscore", "z", "-"), None, 0)]  # fmt: skip
+    if chapter >= 13:
+        expected += [(("pexpire", "key:######", "1000000"), 1, 0), (("pexpire", "key:######", "999999"), 1, 0),
+                     (("pttl", "-"), -2, 0), (("persist", "key:######"), 1, 0)]  # fmt: skip
+    expected += [(("del", "key:######"), 1 if chapter >= 9 else done(chapter), 0)]
+    with start(chapter, env=memory.env) as server, server.connect() as conn:
+        say(conn)
+        for words, reply, most in expected:
+            before = memory.ever
+            bulk(conn, numbered(range(n), *words), wire.frame(wire.encode_reply(chapter, reply)))
+            took = memory.ever - before
+            if took > most + few:  # the buffers of the connection come and go with a batch
+                fail(f"{n} times {words[0]}: memory was allocated or resized {took} times, not {most}")
