@@ -193,7 +193,8 @@ def test_help_mentions_nothing_that_is_not_there() -> None:
 
 def test_variables_that_texts_and_tools_speak_of_are_known() -> None:
     """`make forward-07 FROM=09` must not be refused."""
-    texts = [*ROOT.glob("*.md"), *ROOT.glob("book/**/*.md"), *ROOT.glob("tests/**/*.md"), *ROOT.glob("tests/**/*.py")]
+    patterns = ("*.md", ".github/*.md", "book/**/*.md", "tests/**/*.md", "tests/**/*.py")
+    texts = [path for pattern in patterns for path in ROOT.glob(pattern)]
     lines = "\n".join(path.read_text(encoding="utf-8") for path in texts if path.name != Path(__file__).name)
     said = {name for _, name in re.findall(r"\bmake ([a-z]+(?:-[a-z0-9{}-]+)?) ([A-Z_]+)=", lines)}
     assert {"FROM", "SERVER", "SUBMISSIONS"} <= said and said - set(door.VARIABLES) == set()

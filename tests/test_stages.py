@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from pathlib import Path
 from typing import List
@@ -14,6 +15,7 @@ import cases
 from harness import carried
 from harness.settings import CHAPTERS
 
+import book_blocks  # noqa: E402
 import complete  # noqa: E402
 import csource  # noqa: E402
 import stages  # noqa: E402
@@ -92,6 +94,25 @@ def test_what_a_stage_lacks_is_said_in_one_list(tmp_path: Path) -> None:
     ):  # fmt: skip
         assert any(part in text for text in said), f"{part} is not in {said}"
     assert len(said) == 12
+
+
+PAGES = [
+    path
+    for pattern in ("*.md", ".github/*.md", "chapters/**/*.md", "common/*.md", "tests/**/*.md")
+    for path in sorted(ROOT.glob(pattern))
+]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_of_pages_outside_the_book(path: Path) -> None:
+    """The book's own are checked with its text."""
+    none(book_blocks.prose_problems(book_blocks.read(path)))
+
+
+def test_the_tools_are_named() -> None:
+    text = (ROOT / "tests" / "README.md").read_text(encoding="utf-8")
+    tools = [path for folder in ("tools", "learn") for path in sorted((ROOT / "tests" / folder).glob("*.*"))]
+    assert [path.name for path in tools if f"`{re.sub('book_.*', 'book_*.py', path.name)}`" not in text] == []
 
 
 SHARED = [
