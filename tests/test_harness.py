@@ -80,7 +80,7 @@ def test_malformed_replies_are_malformed(name: str) -> None:
 @pytest.mark.parametrize(
     "body, offset, text",
     [
-        (b"\x07", 0, "tag 7 is none of 0 to 5"),
+        (b"\x07", 0, "7 is no tag"),
         (b"\2\5\0\0\0abc", 5, "a string needs 5 bytes, 3 are left"),
         (b"\4\2\0\0\0\0", 6, "a tag needs 1 bytes, 0 are left"),
         (b"\0\0", 1, "1 bytes are left over"),

@@ -131,7 +131,7 @@ def test_a_caret_stays_where_a_block_is_cut() -> None:
     "error, came, perhaps",
     [
         (AssertionError(), "this does not hold: assert x", ""),
-        (AssertionError("assert 1 == 2"), "this does not hold: 1 == 2", ""),
+        (AssertionError("assert x in y\n + detail"), "this does not hold: x in y", ""),
         (ConnectionRefusedError(111, "Connection refused"), "the connection was refused", "nobody listens"),
         (ConnectionResetError(104, "Connection reset"), "the connection broke: Connection reset", "crash"),
         (TimeoutError(), "nothing came", "wait for something else"),
@@ -142,6 +142,11 @@ def test_a_caret_stays_where_a_block_is_cut() -> None:
 def test_any_exception_is_explained(error: BaseException, came: str, perhaps: str) -> None:
     failed = explained(error, "assert x")
     assert failed.what.startswith(came) and perhaps in failed.why.words
+
+
+def test_two_sides_of_an_assertion() -> None:
+    failed = explained(AssertionError("assert [1, 2] == [1]\n  Left contains one more item: 2\n  Use -v to get more diff"))
+    assert str(failed) == "[1, 2]\n  expected  [1]\n  in detail   Left contains one more item: 2"
 
 
 def test_a_known_cause_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

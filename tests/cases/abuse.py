@@ -27,9 +27,10 @@ from .talk import (
 __tracebackhide__ = settings.__tracebackhide__
 
 LOOKS_AT = (
-    "one_request watch unwatch accept_new_conn conn_done connection_io try_one_request try_*_buffer state_* reject_input "
-    "one_turn k_turn_work"
+    "one_request watch unwatch accept_new_conn conn_done connection_io try_one_request try_*_buffer state_* "
+    "reject_input one_turn k_turn_work"
 )
+WAITS = "does it wait for a client that says nothing? A connection that is not ready must hold up nobody."
 
 
 # ---- clients that leave ----
@@ -111,7 +112,12 @@ def never_reads(chapter: int) -> None:
             say(other, 4, "other")
             grown = server.rss_kb() - before
             if grown > bound + (500 << 10 if watched() else 0):
-                fail(f"a client that does not read has cost {grown} KiB of memory")
+                fail(
+                    f"a client that does not read has cost {grown} KiB of memory",
+                    "does the server read on, and keep every reply? Stop reading from a client until it takes its "
+                    "replies.",
+                    f"{bound} KiB at most, however much the client asks",
+                )
         say(other, 4, "other")
 
 
@@ -126,7 +132,11 @@ def announces_and_does_not_send(chapter: int) -> None:
         still_serves(server)
         grown = server.rss_kb() - before
         if grown > (16 << 10) + (500 << 10 if watched() else 0):
-            fail(f"50 clients that sent 14 bytes each have cost {grown} KiB of memory")
+            fail(
+                f"50 clients that sent 14 bytes each have cost {grown} KiB of memory",
+                "is room made for as many bytes as the length announces? Let it grow with the bytes that come.",
+                f"{16 << 10} KiB at most",
+            )
 
 
 @case(since=6)
@@ -187,7 +197,7 @@ def a_thousand_half_headers(chapter: int) -> None:
             say(other, 100, "other")
             took = time.monotonic() - began
         if took > limit(2):
-            fail(f"100 requests beside {n} stalled clients took {took:.1f} s")
+            fail(f"100 requests beside {n} stalled clients took {took:.1f} s", WAITS, f"{limit(2):g} s at most")
         uses_no_cpu(server, f"{n} stalled clients")
 
 
@@ -199,7 +209,11 @@ def a_flood_beside_others(chapter: int) -> None:
         say(other, 50, "other")
         took = time.monotonic() - began
         if took > limit(3):
-            fail(f"50 requests beside a client that floods the server took {took:.1f} s")
+            fail(
+                f"50 requests beside a client that floods the server took {took:.1f} s",
+                "does a client that always has more to say keep its turn? Serve so much of it, then the others.",
+                f"{limit(3):g} s at most",
+            )
 
 
 # ---- many connections ----
@@ -220,7 +234,7 @@ def a_burst_of_connections(chapter: int) -> None:
             conn.expect_bytes(reply)
         took = time.monotonic() - began
         if took > limit(4):
-            fail(f"the last of {n} connections was answered after {took:.1f} s")
+            fail(f"the last of {n} connections was answered after {took:.1f} s", WAITS, f"{limit(4):g} s at most")
         for conn in conns[::2]:
             conn.close()
         for conn in conns[1::200]:
@@ -240,7 +254,10 @@ def accepts_until_nobody_waits(chapter: int) -> None:
             counts.reset()
         wait_until(lambda: server.fd_count() == before + 200, "all who wait are accepted")
         if counts.polls > 20:
-            fail(f"to accept 200 connections that waited, the server called poll {counts.polls} times")
+            fail(
+                f"to accept 200 connections that waited, the server called poll {counts.polls} times",
+                "is one connection accepted for each turn? Call accept() until it says EAGAIN.", "20 times at most",
+            )
 
 
 @case(since=6)
@@ -290,7 +307,10 @@ def thousands_come_stall_reset_and_go(chapter: int) -> None:
         say(other, tag="other")
         grown = server.rss_kb() - rss
         if grown > 4 << 10 and not watched():
-            fail(f"1,000 connections that came and went have cost {grown} KiB of memory")
+            fail(
+                f"1,000 connections that came and went have cost {grown} KiB of memory",
+                "is everything freed that a connection had, however it ended?", "4096 KiB at most",
+            )
 
 
 @case(since=6)
@@ -351,7 +371,12 @@ def descriptors_come_back_while_busy(chapter: int) -> None:
         while not readable(conns[-1]) and time.monotonic() < end:
             say(busy, tag="busy")
         if not readable(conns[-1]):
-            fail("descriptors are free, but nobody is accepted while another client keeps the loop busy")
+            fail(
+                "descriptors are free, but nobody is accepted while another client keeps the loop busy",
+                "when does the server look at accept() again? A timeout of poll() never comes while there is "
+                "always work.",
+                "a client that waits is accepted, soon after a descriptor is free",
+            )
         conns[-1].expect_bytes(reply)
 
 
@@ -432,7 +457,10 @@ def bad_length_and_no_hanging_up(chapter: int) -> None:
         uses_no_cpu(server, "clients that stay after a bad message")
         grown = server.rss_kb() - rss
         if grown > (4 << 10) + (500 << 10 if watched() else 0):
-            fail(f"what ten clients sent behind a bad message has cost {grown} KiB of memory")
+            fail(
+                f"what ten clients sent behind a bad message has cost {grown} KiB of memory",
+                "are the bytes behind a bad message kept? Nobody will ever look at them.", "4096 KiB at most",
+            )
         for conn in conns[::3]:
             conn.reset()
         for conn in conns:
@@ -479,7 +507,9 @@ def small_replies_do_not_wait(chapter: int) -> None:
         if sum(gap > limit(30) for gap in gaps) >= 3:  # under a sanitizer the server alone takes longer
             fail(
                 "small replies wait: between the first and the second of two that were due at once "
-                f"passed {', '.join(f'{gap:.0f}' for gap in gaps)} ms: is TCP_NODELAY set on accepted connections?"
+                f"passed {', '.join(f'{gap:.0f}' for gap in gaps)} ms",
+                "is TCP_NODELAY set on accepted connections? Without it the kernel holds a small write back.",
+                "a millisecond or so",
             )
 
 
@@ -492,7 +522,10 @@ def one_read_for_a_request(chapter: int) -> None:
         counts.reset()
         say(conn, 100)
         if (counts.reads, counts.writes) != (100, 100):
-            fail(f"100 requests, one after another, took {counts.reads} reads and {counts.writes} writes")
+            fail(
+                f"100 requests, one after another, took {counts.reads} reads and {counts.writes} writes",
+                "is there a second read only to hear EAGAIN? poll() says when there is more.", "100 of each",
+            )
 
 
 @case(since=9, inside=True)
@@ -504,7 +537,11 @@ def one_read_and_one_write_for_a_batch(chapter: int) -> None:
         counts.reset()
         conn.pipeline(requests, replies)
         if counts.reads > 3 or counts.writes > 3:
-            fail(f"a batch of 200 took {counts.reads} reads and {counts.writes} writes")
+            fail(
+                f"a batch of 200 took {counts.reads} reads and {counts.writes} writes",
+                "is each reply written by itself? Collect the replies to all that came, then write "
+                "once.", "3 of each at most",
+            )
 
 
 @case(since=6)

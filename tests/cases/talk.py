@@ -151,7 +151,13 @@ def uses_no_cpu(server: Server, who: str) -> None:
         spent.append(server.cpu_ms() - before)
         if spent[-1] <= 20:
             return
-    fail(f"with {who} and nothing to do, the server used {spent} ms of processor time, in 150 ms each")
+    fail(
+        f"with {who} and nothing to do, the server used {spent} ms of processor time, in 150 ms each",
+        "does poll() return again and again for something that the loop does not do? Ask for POLLOUT only while "
+        "there is "
+        "something to write, for POLLIN only until the input has ended, and look away from accept() while it fails.",
+        "none, once it has done what there was to do",
+    )
 
 
 def preload(name: str) -> Dict[str, str]:
@@ -270,7 +276,12 @@ class Hammer:
             thread.start()
         for _ in self.threads:
             if not self.started.acquire(timeout=limit(5)):
-                fail("the server answers none of a flood of requests")
+                fail(
+                    "the server answers none of a flood of requests",
+                    "does it read as long as anything comes, before it writes? Each connection gets a turn, not "
+                    "all of them.",
+                    "each of the clients that ask without a pause gets answers",
+                )
         return self
 
     def __exit__(self, *_: object) -> None:

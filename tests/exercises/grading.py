@@ -401,7 +401,8 @@ class Submission:
         entries = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
         for entry in entries:
             if entry.get("status") == "failed":
-                tried = block("tried", f"{entry['test']}{entry['case']} of the tests of chapter {number:02}")
+                name = f"{entry['test']}{entry['case']} of the tests of chapter {number:02}"
+                tried = block("tried", f"{entry['tried']}\n{name}")
                 raise Lesson("\n".join([*tried, entry["lesson"]]))
         if talk.late:
             came = f"the tests of chapter {number:02} did not end within {limit(seconds):g} s"

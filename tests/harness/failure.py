@@ -107,7 +107,10 @@ def explained(error: BaseException, statement: str = "") -> Failure:
         text = str(error) or f"this does not hold: {statement}"
         first, *rest = re.sub(r"^assert (?=[^\n])", "this does not hold: ", text).split("\n")
         rest = [line for line in rest if line.strip() and "Use -v to get" not in line]
-        return Failure(first, [("came", rest)])
+        sides = re.fullmatch(r"this does not hold: (.+) == (.+)", first)
+        if sides and first.count(" == ") == 1:
+            return Failure(sides[1], [("expected", [sides[2]]), ("in detail", rest)])
+        return Failure(first, [("in detail", rest)])
     if isinstance(error, ConnectionRefusedError):
         why = cause(
             "nobody listens there: does the server still run, and does it listen on the address that was "

@@ -32,9 +32,9 @@ remarks: Optional[Dict[str, int]] = None  # where set: faults that are said once
 seed_used = False  # has this test asked for the seed? (conftest resets it before each test)
 
 
-def fail(text: str, why: str = "") -> None:
-    """Ends the test with this text, and a likely cause."""
-    raise Failure(text, why=cause(why))
+def fail(text: str, why: str = "", expected: str = "") -> None:
+    """Ends the test with what happened, a likely cause, and what should have happened."""
+    raise Failure(text, [("expected", [expected] if expected else [])], cause(why))
 
 
 def needs(*tools: str) -> None:
@@ -89,8 +89,20 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = 5.0)
     end = time.monotonic() + limit(seconds)
     while not condition():
         if time.monotonic() > end:
-            fail(f"waited {limit(seconds):g} s in vain: {what}")
+            fail(f"it has not happened after {limit(seconds):g} s", _why_in_vain(what), what)
         time.sleep(0.002)
+
+
+def _why_in_vain(what: str) -> str:
+    """What may be wrong where this does not happen."""
+    if "closed" in what:
+        return (
+            "is a descriptor lost? Each connection must be closed once, also after a reset, an error, or a client "
+            "that has left before its answer. ls -l /proc/PID/fd shows which are open."
+        )
+    if "accepted" in what:
+        return "does the server come back to accept() while other connections are open?"
+    return ""
 
 
 def python() -> str:

@@ -21,6 +21,7 @@ from .failure import NO_CAUSE, Cause, Failure, cause, explained, laid_out
 COLUMNS, ROWS = 80, 20  # of a terminal of 24, without the last line of dots, the counts, what make says and the prompt
 FITS = [(4, 3), (3, 3), (3, 1), (2, 1), (1, 1)]  # rows of a block and causes behind the first, what fits is taken
 PATIENCE = 10.0  # seconds in which the other tests are counted
+UNKNOWN = ["the tests know no likely cause. strace -f ./server shows each call that the server makes."]
 STARTS = "starts_where_it_is_told"  # without it nothing else can be tested
 
 
@@ -112,6 +113,7 @@ class Teacher:
         for block, causes in FITS:
             lesson = first.failure.lesson(COLUMNS, block)
             lines = ["The first thing to mend", *sentences("tried", first.tried, max(2, block)), *lesson]
+            lines += [] if first.failure.why else laid_out("perhaps", UNKNOWN, COLUMNS)
             lines += [f"{'next':<10}{self.next}", *self.behind(others, causes), *self.missing()]
             if sum(map(rows, lines)) <= ROWS:
                 break

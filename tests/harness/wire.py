@@ -457,7 +457,7 @@ def _read_value(r: _Reader, depth: int) -> object:
         return value
     if tag == ARR:
         return [_read_value(r, depth + 1) for _ in range(r.u32("the count of an array"))]
-    raise WireError(at, f"tag {tag} is none of 0 to 5")
+    raise WireError(at, f"{tag} is no tag")
 
 
 def _order(items: Sequence[object]) -> List[object]:
