@@ -6,13 +6,18 @@ import socket
 
 import pytest
 
-from cases import Case, basics, cases, client_errors, leaks, logs, processes, readme
+from cases import Case, basics, cases, client_errors, leaks, logs, processes, readme, trouble
 from harness import Server, run_client, wait_until
 from harness.fake import FakeServer
 
 
 @pytest.mark.parametrize("case", cases(3, basics))
 def test_first(case: Case) -> None:
+    case(3)
+
+
+@pytest.mark.parametrize("case", cases(3, trouble))
+def test_trouble(case: Case) -> None:
     case(3)
 
 

@@ -7,7 +7,7 @@ from typing import List
 
 import pytest
 
-from cases import Case, abuse, basics, cases, client_errors, framing, leaks, logs, processes, readme
+from cases import Case, abuse, basics, cases, client_errors, framing, leaks, logs, processes, readme, trouble
 from harness import Server, run_client, wait_until, wire
 from harness.fake import FakeServer, read_frame, replies
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
@@ -27,6 +27,11 @@ def test_framing(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(4, abuse))
 def test_abuse(case: Case) -> None:
+    case(4)
+
+
+@pytest.mark.parametrize("case", cases(4, trouble))
+def test_trouble(case: Case) -> None:
     case(4)
 
 

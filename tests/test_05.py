@@ -12,7 +12,7 @@ from typing import List
 
 import pytest
 
-from cases import Case, basics, cases, client_errors, leaks, logs, processes, readme
+from cases import Case, basics, cases, client_errors, leaks, logs, processes, readme, trouble
 from cases.abuse import nobody_reads_the_log, stopped_and_continued
 from cases.talk import Hammer, many, paused, preload, uses_no_cpu
 from harness import Conn, Server, fail, limit, run_client, seed, wait_until
@@ -21,6 +21,11 @@ from harness.fake import FakeServer
 
 @pytest.mark.parametrize("case", cases(5, basics))
 def test_first(case: Case) -> None:
+    case(5)
+
+
+@pytest.mark.parametrize("case", cases(5, trouble))
+def test_trouble(case: Case) -> None:
     case(5)
 
 

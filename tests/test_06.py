@@ -8,7 +8,9 @@ from typing import List
 
 import pytest
 
-from cases import Case, abuse, basics, cases, client_errors, clock, framing, leaks, logs, memory, processes, readme
+from cases import (
+    Case, abuse, basics, cases, client_errors, clock, framing, leaks, logs, memory, processes, readme, trouble,
+)  # fmt: skip
 from harness import Server, fail, limit, run_client, seed, wire
 from harness.fake import FakeServer, read_frame
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
@@ -38,6 +40,11 @@ def test_clock(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(6, memory))
 def test_memory(case: Case) -> None:
+    case(6)
+
+
+@pytest.mark.parametrize("case", cases(6, trouble))
+def test_trouble(case: Case) -> None:
     case(6)
 
 

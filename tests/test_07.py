@@ -5,6 +5,7 @@ import pytest
 
 from cases import (
     Case, abuse, basics, cases, client_errors, clock, framing, leaks, logs, memory, processes, readme, strings,
+    trouble,
 )  # fmt: skip
 
 
@@ -30,6 +31,11 @@ def test_clock(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(7, memory))
 def test_memory(case: Case) -> None:
+    case(7)
+
+
+@pytest.mark.parametrize("case", cases(7, trouble))
+def test_trouble(case: Case) -> None:
     case(7)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from cases import (
     Case, abuse, basics, cases, client_errors, clock, framing, leaks, logs, memory, processes, readme, strings,
+    trouble,
 )  # fmt: skip
 from harness import run_program
 from harness.settings import ROOT, limit
@@ -38,6 +39,11 @@ def test_clock(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(8, memory))
 def test_memory(case: Case) -> None:
+    case(8)
+
+
+@pytest.mark.parametrize("case", cases(8, trouble))
+def test_trouble(case: Case) -> None:
     case(8)
 
 

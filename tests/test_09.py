@@ -11,7 +11,7 @@ import pytest
 
 from cases import (
     Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, logs, memory, processes, readme,
-    replies, strings,
+    replies, strings, trouble,
 )  # fmt: skip
 from harness.settings import ROOT, limit
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
@@ -41,6 +41,11 @@ def test_clock(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(9, memory))
 def test_memory(case: Case) -> None:
+    case(9)
+
+
+@pytest.mark.parametrize("case", cases(9, trouble))
+def test_trouble(case: Case) -> None:
     case(9)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from cases import (
     Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, logs, memory, processes, readme,
-    replies, strings,
+    replies, strings, trouble,
 )  # fmt: skip
 from cases.labs import lab_passes, lab_sees
 from harness import check_session, run_program
@@ -41,6 +41,11 @@ def test_clock(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(10, memory))
 def test_memory(case: Case) -> None:
+    case(10)
+
+
+@pytest.mark.parametrize("case", cases(10, trouble))
+def test_trouble(case: Case) -> None:
     case(10)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from cases import (
     Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory, processes,
-    readme, replies, strings, zsets,
+    readme, replies, strings, trouble, zsets,
 )  # fmt: skip
 from cases.idle import now_ms
 from cases.talk import say
@@ -68,6 +68,11 @@ def test_clock(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(12, memory))
 def test_memory(case: Case) -> None:
+    case(12)
+
+
+@pytest.mark.parametrize("case", cases(12, trouble))
+def test_trouble(case: Case) -> None:
     case(12)
 
 

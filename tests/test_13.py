@@ -5,7 +5,7 @@ import pytest
 
 from cases import (
     Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory, processes,
-    readme, replies, strings, ttl, zsets,
+    readme, replies, strings, trouble, ttl, zsets,
 )  # fmt: skip
 from cases.labs import lab_passes, lab_sees
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
@@ -35,6 +35,11 @@ def test_clock(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(13, memory))
 def test_memory(case: Case) -> None:
+    case(13)
+
+
+@pytest.mark.parametrize("case", cases(13, trouble))
+def test_trouble(case: Case) -> None:
     case(13)
 
 

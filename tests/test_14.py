@@ -12,7 +12,7 @@ import pytest
 
 from cases import (
     Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory, processes,
-    readme, replies, strings, ttl, zsets,
+    readme, replies, strings, trouble, ttl, zsets,
 )  # fmt: skip
 from cases.idle import cpu_us, now_ms
 from cases.labs import lab_passes, lab_sees
@@ -49,6 +49,11 @@ def test_clock(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(14, memory))
 def test_memory(case: Case) -> None:
+    case(14)
+
+
+@pytest.mark.parametrize("case", cases(14, trouble))
+def test_trouble(case: Case) -> None:
     case(14)
 
 
