@@ -62,14 +62,21 @@ int main(void) {
 """
 
 EDITS = {
-    "@@ a.c, two()\n-    int x = 1;\n+    int x = 2;\n": [("two(void) {\n    int x = 1;", "two(void) {\n    int x = 2;")],
+    "@@ a.c, two()\n-    int x = 1;\n+    int x = 2;\n": [
+        ("two(void) {\n    int x = 1;", "two(void) {\n    int x = 2;")
+    ],
     "@@ a.c, one()\n     int x = 1;\n+    x++;\n     return x;\n": [("// one\n", "// one\n    x++;\n")],
     "@@ a.c, pt\n     int x;\n+    int y;\n": [("    int x;\n}", "    int x;\n    int y;\n}")],
     "@@ a.c\n-    k_max = 5,\n+    k_max = 6,\n": [("    k_max = 5, // why", "    k_max = 6,")],
-    "@@ a.c, after one()\n+static int x;\n+\n+static int y;\n": [("\n\nstatic int two", "\n\nstatic int x;\n\nstatic int y;\n\nstatic int two")],
+    "@@ a.c, after one()\n+static int x;\n+\n+static int y;\n": [
+        ("\n\nstatic int two", "\n\nstatic int x;\n\nstatic int y;\n\nstatic int two")
+    ],
     "@@ a.c, before pt\n+struct q;\n": [("// A point.", "struct q;\n\n// A point.")],
     "@@ a.c, without two()\n": [("\nstatic int two(void) {\n    int x = 1;\n    return x;\n}\n", "")],
-    "# twice\n@@ a.c, one()\n-// Says one.\n\n@@ a.c, main()\n-    // all of it\n": [("// Says one.\n", ""), ("    // all of it\n", "")],
+    "# twice\n@@ a.c, one()\n-// Says one.\n\n@@ a.c, main()\n-    // all of it\n": [
+        ("// Says one.\n", ""),
+        ("    // all of it\n", ""),
+    ],
 }
 
 
@@ -128,8 +135,12 @@ def test_what_is_recorded_is_as_short_as_by_hand(text: str) -> None:
 
 def test_what_is_recorded_names_the_place() -> None:
     after = SOURCE.replace("    return x;\n}\n\nint main", "    return x + 1;\n}\n\nint main")
-    after = after.replace("\n// Says one.", "\n// No more.\nstatic int no_more(void) {\n    return 0;\n}\n\n// Says one.")
-    after = after.replace("    int x;\n};", "    int x;\n    int y;\n};").replace("<stdio.h>", "<stdio.h>\n#include <stdlib.h>")
+    after = after.replace(
+        "\n// Says one.", "\n// No more.\nstatic int no_more(void) {\n    return 0;\n}\n\n// Says one."
+    )
+    after = after.replace(
+        "    int x;\n};", "    int x;\n    int y;\n};"
+    ).replace("<stdio.h>", "<stdio.h>\n#include <stdlib.h>")
     text = as_text([], record({"a.c": SOURCE}, {"a.c": after}))
     assert re.findall("^@@.*", text, re.M) == ["@@ a.c", "@@ a.c, pt", "@@ a.c, after pt", "@@ a.c, two()"]
     assert "\n-    return x;\n+    return x + 1;\n" in text and "\n #include <stdio.h>\n+#include <stdlib.h>\n" in text
@@ -170,18 +181,29 @@ def test_what_is_recorded_of_sources_can_be_put_in(seed: int) -> None:
 
 # ---- the tool ----
 
-CONF = "[exercise]\ntitle = T\nkind = build\ndifficulty = 1\nminutes = 1\npoints = 1\nsubmit = server.c\nprograms = server\n"
+CONF = (
+    "[exercise]\ntitle = T\nkind = build\ndifficulty = 1\nminutes = 1\npoints = 1\nsubmit = server.c\nprograms ="
+    " server\n"
+)
 FILES = {
-    "common/base.h": "// base.h: built in chapter 03\n\n// Zero.\nstatic inline int zero(void) {\n    (void)0;\n    return 0;\n}\n",
+    "common/base.h": (
+        "// base.h: built in chapter 03\n\n// Zero.\nstatic inline int zero(void) {\n    (void)0;\n    return 0;\n}\n"
+    ),
     "chapters/03/server.c": '#include "base.h"\n\n' + SOURCE,
     "chapters/03/client.c": "int main(void) {\n    return 0;\n}\n",
     "chapters/03/exercises/ex/exercise.conf": CONF,
     "chapters/03/exercises/ex/README.md": "# T\n",
     "chapters/03/exercises/ex/starter.change": "@@ server.c, two()\n-    return x;\n+    return x + 1;\n",
     "chapters/03/exercises/ex/solution.change": "@@ server.c, two()\n-    return x + 1;\n+    return x;\n",
-    "chapters/03/exercises/ex/wrong/a.change": "fault: a\nfails: test_a\nsays: a\n\n@@ server.c, one()\n-    return x;\n+    return 9;\n",
-    "chapters/03/exercises/ex/wrong/b.change": "fault: b\nfails: test_a\nsays: b\n\n@@ server.c, two()\n-    return x;\n+    return 9;\n",
-    "tests/broken/03-ones.fault": "fault: a\nsymptom: b\ntest: tests/test_03.py\n\n@@ common/base.h, zero()\n-    return 0;\n+    return 1;\n",
+    "chapters/03/exercises/ex/wrong/a.change": (
+        "fault: a\nfails: test_a\nsays: a\n\n@@ server.c, one()\n-    return x;\n+    return 9;\n"
+    ),
+    "chapters/03/exercises/ex/wrong/b.change": (
+        "fault: b\nfails: test_a\nsays: b\n\n@@ server.c, two()\n-    return x;\n+    return 9;\n"
+    ),
+    "tests/broken/03-ones.fault": (
+        "fault: a\nsymptom: b\ntest: tests/test_03.py\n\n@@ common/base.h, zero()\n-    return 0;\n+    return 1;\n"
+    ),
 }
 
 
@@ -235,7 +257,9 @@ def test_a_tree_is_edited_and_recorded(root: Path, tmp_path: Path, monkeypatch: 
     (folder / "server").write_bytes(b"\x7fELF\xff")
     changes.record(kept.name, str(folder), root)
     text = kept.path.read_text()
-    assert "@@ server.c, one()\n-    int x = 1; // one\n+    int x = 3;\n" in text and text.endswith("@@ notes.md, new\n+new\n")
+    assert "@@ server.c, one()\n-    int x = 1; // one\n+    int x = 3;\n" in text and text.endswith(
+        "@@ notes.md, new\n+new\n"
+    )
     assert "base.h" not in text and kept.exercise.tree("solution")["notes.md"] == "new\n"
     (folder / "notes.md").write_text("newer\n")
     changes.record("03-ex/wrong/new", str(folder), root)
@@ -287,7 +311,9 @@ def test_a_change_is_carried(root: Path, capsys: pytest.CaptureFixture) -> None:
 
 
 def test_carrying_stops_where_a_person_must_decide(root: Path, capsys: pytest.CaptureFixture) -> None:
-    text = (root / "chapters/03/server.c").read_text().replace("    return x;\n}\n\nint main", "    return x * 7;\n}\n\nint main")
+    text = (root / "chapters/03/server.c").read_text().replace(
+        "    return x;\n}\n\nint main", "    return x * 7;\n}\n\nint main"
+    )
     (root / "chapters/03/server.c").write_text(text)
     assert forward.main(["03"], root) == 1
     said = capsys.readouterr().out
@@ -316,4 +342,6 @@ def test_what_changed_right_beside_is_named(root: Path, capsys: pytest.CaptureFi
     edit(root, "common/base.h", "(void)0;", "(void)1;")
     assert changes.carry(root, "HEAD") == 0
     said = capsys.readouterr().out
-    assert "tests/broken/03-ones.fault: fits, but the source has changed right beside it: look at common/base.h:" in said
+    assert (
+        "tests/broken/03-ones.fault: fits, but the source has changed right beside it: look at common/base.h:" in said
+    )

@@ -196,13 +196,18 @@ def test_the_guide_names_what_is_there() -> None:
     guide = (ROOT / "book" / "teaching" / "README.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\b(?:0[3-9]|[1-9]\d)-[a-z]+(?:-[a-z0-9]+)*", guide)) - {"07-hunt-yours"}
     chapters = {path.stem for path in (ROOT / "book").glob("*.md")}
-    there = {e.name for e in exercises.all_exercises()} | {path.stem for path in (ROOT / "tests" / "broken").glob("*.fault")}
+    there = {e.name for e in exercises.all_exercises()} | {
+        path.stem for path in (ROOT / "tests" / "broken").glob("*.fault")
+    }
     assert len(named) > 40 and named - there - chapters == set()
 
 
 def test_links_to_what_is_left_out_become_text() -> None:
     there = {"README.md", "book", "book/03.md"}
-    text = "a [link](book/03.md#x), a [gone](book/04.md), [out](https://x.org)\n| [04](book/04.md) | row |\n| [03](book) | row |"
+    text = (
+        "a [link](book/03.md#x), a [gone](book/04.md), [out](https://x.org)\n| [04](book/04.md) | row |\n| [03](book) |"
+        " row |"
+    )
     assert pack.without_dead_links("README.md", text, there) == (
         "a [link](book/03.md#x), a gone, [out](https://x.org)\n| [03](book) | row |"
     )

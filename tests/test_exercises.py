@@ -204,7 +204,10 @@ def test_disk_is_watched(scratch: Path) -> None:
 
 # ---- submissions that mean no good ----
 
-LISTENS = '#include "net.h"\n#include <signal.h>\n#include <sys/wait.h>\nint main(void) {\n    tcp_listen(env_ip("BIND"), env_port());\n'
+LISTENS = (
+    '#include "net.h"\n#include <signal.h>\n#include <sys/wait.h>\nint main(void) {\n    tcp_listen(env_ip("BIND"),'
+    " env_port());\n"
+)
 HOSTILE = {
     "does not compile": "int main(void) { return 0 }\n",
     "hangs": "int main(void) { for (;;) {} }\n",
@@ -213,14 +216,17 @@ HOSTILE = {
     "prints one line": "#include <stdio.h>\nint main(void) { for (;;) putchar('x'); }\n",
     "forks": "#include <unistd.h>\nint main(void) { for (;;) fork(); }\n",
     "uses memory": LISTENS + "    for (;;) { char *volatile p = malloc(1 << 20); memset(p, 1, 1 << 20); }\n}\n",
-    "uses memory in parts": LISTENS + "    for (int i = 0; i < 20; i++) {\n        if (fork() == 0) {\n"
-    "            char *volatile p = malloc(50 << 20);\n            memset(p, 1, 50 << 20);\n            pause();\n        }\n    }\n"
-    "    for (;;) pause();\n}\n",
+    "uses memory in parts": (
+        LISTENS
+        + "    for (int i = 0; i < 20; i++) {\n        if (fork() == 0) {\n            char *volatile p = malloc(50 <<"
+        " 20);\n            memset(p, 1, 50 << 20);\n            pause();\n        }\n    }\n    for (;;)"
+        " pause();\n}\n"
+    ),
     "kills": LISTENS + "    kill(getppid(), SIGKILL);\n    for (;;) pause();\n}\n",
     "reads what it may not": '#include "/etc/shadow"\nint main(void) {}\n',
     "compiles without end": '#include "server.c"\n#include "server.c"\nint main(void) {}\n',
     "answers nothing": LISTENS + "    for (;;) pause();\n}\n",
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -350,7 +356,8 @@ def test_variant(work: Submission) -> None:
     build = work.variant({"server.c": [('"world"', '"moon"')]})
     with build.server() as server, server.connect() as conn:
         conn.ask("a", expect=b"moon")
-    path = work.build({"x.c": '#include "wire.h"\\n#include <stdio.h>\\nint main(void) { puts("x"); return 3; }\\n'}, "x")
+    text = '#include "wire.h"\\n#include <stdio.h>\\nint main(void) { puts("x"); return 3; }\\n'
+    path = work.build({"x.c": text}, "x")
     assert work.run([path]) == ("x\\n", "", 3)
 
 
@@ -482,16 +489,22 @@ def test_graders_can_do_all_that_they_are_promised(made_up: Result) -> None:
 
 
 LESSONS = {
-    "test_wrong_answer": "tried     question 1 of answers.md\ncame      answer: `4,096` bytes\n"
-    "expected  a number of bytes, but not this one\nperhaps   think of wire.h",
-    "test_missing_answer": "tried     question 4 of answers.md\ncame      no answer\nexpected  a section `## 4` with an answer in it",
+    "test_wrong_answer": (
+        "tried     question 1 of answers.md\ncame      answer: `4,096` bytes\n"
+        "expected  a number of bytes, but not this one\nperhaps   think of wire.h"
+    ),
+    "test_missing_answer": (
+        "tried     question 4 of answers.md\ncame      no answer\nexpected  a section `## 4` with an answer in it"
+    ),
     "test_chapter": " of the tests of chapter 04\ncame      there is no client of chapter 04: ./client",
     "test_assertion": "tried     Asserted.\ncame      this does not hold: (1 + 1) == 3",
     "test_mistake": "tried     Stumbled.\ncame      the grader stumbled, KeyError: 'nothing'",
-    "test_hangs": "came      sh -c 'echo so far; sleep 60' did not end within 0.3 s; it printed last:\n          so far",
+    "test_hangs": (
+        "came      sh -c 'echo so far; sleep 60' did not end within 0.3 s; it printed last:\n          so far"
+    ),
     "test_prints": "came      yes printed more than 1 MB and was ended\nperhaps   a loop that never ends?",
     "test_compile": "came      server.c does not compile with it:\n          server.c: In function",
-    "test_harness": 'sent      hello\n          0000  05 00',
+    "test_harness": "sent      hello\n          0000  05 00",
     "test_breaks": "came      the connection broke: Connection reset by peer",
 }
 
@@ -680,7 +693,9 @@ def test_the_goals_reach_the_tool() -> None:
 def test_a_stage_that_moves_away_is_noticed(copy: Exercise) -> None:
     server = copy.root / "chapters/04/server.c"
     server.write_text(server.read_text().replace("load_u32(rbuf)", "load_u32(&rbuf[0])"))
-    with pytest.raises(Problem, match="04/exercises/buffered-reads/solution.change:.* these lines stand no times in one_request"):
+    with pytest.raises(
+        Problem, match="04/exercises/buffered-reads/solution.change:.* these lines stand no times in one_request"
+    ):
         copy.tree("solution")
 
 

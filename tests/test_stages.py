@@ -88,8 +88,10 @@ def test_what_a_stage_lacks_is_said_in_one_list(tmp_path: Path) -> None:
     said = complete.missing(tmp_path, chapters()[-1])
     lines = stages.pair(tmp_path, chapters()[-1], "server.c").code_lines()
     for part in (
-        "README.md: its heading", "README.md: a session", "Makefile", "-slug.md: the text", "Contents: a row", "Makefile",
-        f"| ... | ... | {lines} |", f"cases({int(chapters()[-1])})", ".fault", "exercises/slug/", "| `newest ...` | ... |",
+        "README.md: its heading", "README.md: a session", "Makefile", "-slug.md: the text", "Contents: a row",
+        "Makefile",
+        f"| ... | ... | {lines} |", f"cases({int(chapters()[-1])})", ".fault", "exercises/slug/",
+        "| `newest ...` | ... |",
         "that sends `newest`", f'b"newest": ({int(chapters()[-1])}, 2),',
     ):  # fmt: skip
         assert any(part in text for text in said), f"{part} is not in {said}"
@@ -132,7 +134,9 @@ def test_what_a_case_looks_at_is_in_a_table(case: cases.Case) -> None:
 
 def test_what_is_carried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(carried, "CHAPTERS", [7, 8, 9, 10, 11])
-    monkeypatch.setattr(carried, "changed", {7: ["f"], 8: ["g_x"], 9: [], 10: ["main", "client.main"], 11: []}.__getitem__)
+    monkeypatch.setattr(
+        carried, "changed", {7: ["f"], 8: ["g_x"], 9: [], 10: ["main", "client.main"], 11: []}.__getitem__
+    )
 
     def ran(first: int, last: int, looks_at: str) -> List[int]:
         chapters = range(first, last + 1)

@@ -139,19 +139,23 @@ def test_items_of_a_stage() -> None:
 KINDS = {
     "#define A 1\n#define F(x) \\\n    (x)\n#pragma once\n": "constant A, constant F, directive #pragma once",
     "enum { A, B = 1 << 3, C };\n": "constant A, constant B, constant C",
-    "enum {\n    // of A\n    A = 1 +\n        2,\n    // group\n\n    B,\n};\n": "constant A, comment group, constant B",
+    "enum {\n    // of A\n    A = 1 +\n        2,\n    // group\n\n    B,\n};\n": (
+        "constant A, comment group, constant B"
+    ),
     "enum state { ON, OFF };\n": "type state",
     "typedef void (*fn)(int);\ntypedef int g(int);\ntypedef struct {\n    int x;\n} pt;\n": "type fn, type g, type pt",
     "struct conn;\nint later(struct conn *c);\nextern int x;\n": "declaration conn, declaration later, declaration x",
-    "static int (*hook)(int);\nchar buf[4];\nchar *who = \"a;{\";\n": "variable hook, variable buf, variable who",
+    'static int (*hook)(int);\nchar buf[4];\nchar *who = "a;{";\n': "variable hook, variable buf, variable who",
     "static const unsigned k_none = 5;\n": "constant k_none",
     "static const struct {\n    int (*f)(int);\n} k_tab[] = {\n    {1},\n};\n": "table k_tab",
     "static const char *const k_names[] = {\n    0,\n};\nstatic const int buf[4];\n": "table k_names, variable buf",
-    "_Static_assert(sizeof(int) == 4, \"int, small\");\n": "assert sizeof(int) == 4",
+    '_Static_assert(sizeof(int) == 4, "int, small");\n': "assert sizeof(int) == 4",
     "__attribute__((format(printf, 1, 2)))\nvoid f(char *f, ...) {\nout:\n    return;\n}\n": "function f",
     "int cmp(int a,\n        int b) {\n    return a == '\"' || b == '{';\n}\n": "function cmp",
     "int x;\n\n// clang-format off\nint t[] = {\n    1,\n};\n// clang-format on\n": "variable x, table t",
-    "int x;\n\n// ---- timers: due ----\n// More.\n\n// note\n\nint y;\n": "variable x, banner timers, comment note, variable y",
+    "int x;\n\n// ---- timers: due ----\n// More.\n\n// note\n\nint y;\n": (
+        "variable x, banner timers, comment note, variable y"
+    ),
 }
 
 
@@ -384,7 +388,10 @@ def test_what_a_stage_adds_has_a_limit(root: Path) -> None:
     assert stages.size_problems(root) == [], "braces alone are not substance"
     edit(root, "common/base.h", "    {\n    }\n" * stages.MAX_GROWTH, "    f();\n" * stages.MAX_GROWTH)
     assert stages.size_problems(root) == [], "the first chapter adds to nothing, the others have it too"
-    edit(root, "chapters/05/server.c", "int main(", "void long(void) {\n" + "    f();\n" * stages.MAX_GROWTH + "}\n\nint main(")
+    edit(
+        root, "chapters/05/server.c", "int main(",
+        "void long(void) {\n" + "    f();\n" * stages.MAX_GROWTH + "}\n\nint main(",
+    )  # fmt: skip
     assert f"the limit is {stages.MAX_GROWTH}" in stages.size_problems(root)[0]
 
 

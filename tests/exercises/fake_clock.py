@@ -33,7 +33,9 @@ _built: Dict[str, Build] = {}  # by what was changed
 class Clock:
     """A clock in a file. edits and files change the submission further, as for work.variant."""
 
-    def __init__(self, work: Submission, edits: Optional[Edits] = None, files: Optional[Mapping[str, str]] = None) -> None:
+    def __init__(
+        self, work: Submission, edits: Optional[Edits] = None, files: Optional[Mapping[str, str]] = None
+    ) -> None:
         self.work = work
         key = repr((edits, files))
         if key not in _built:
@@ -156,4 +158,6 @@ class Clock:
     def open_and_closed(self, conns: Sequence[Tuple[str, Conn]]) -> Tuple[str, str]:
         """The names of those that are open, and of those that are not."""
         there = {name: self.is_open(conn) for name, conn in conns}
-        return ", ".join(n for n, yes in there.items() if yes) or "none", ", ".join(n for n, yes in there.items() if not yes) or "none"
+        return ", ".join(n for n, yes in there.items() if yes) or "none", ", ".join(
+            n for n, yes in there.items() if not yes
+        ) or "none"

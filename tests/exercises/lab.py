@@ -85,7 +85,9 @@ def passes(
     if said["came"]:
         came = said["came"][0]
     else:
-        came = f"a small program with your header ended with {status_text(status)}" + (f"\n{err[-500:]}" if err.strip() else "")
+        came = f"a small program with your header ended with {status_text(status)}" + (
+            f"\n{err[-500:]}" if err.strip() else ""
+        )
     work.fail(came=came + trying, expected=(said["expected"] or ["it runs to its end"])[0], cause=cause)
 
 

@@ -57,4 +57,6 @@ def test_client(work: Submission) -> None:
 @points(2, "the chapter's tests")
 def test_chapter(work: Submission) -> None:
     """The chapter's tests of the server, and what the client says."""
-    work.chapter_tests("world_then_the_end or prints_what or get_their_turn or leaves_does_no_harm or client_says_hello")
+    work.chapter_tests(
+        "world_then_the_end or prints_what or get_their_turn or leaves_does_no_harm or client_says_hello"
+    )

@@ -30,7 +30,8 @@ WORLD = summed(b"world")
 
 @points(4, "right sums")
 def test_right_sums(work: Submission) -> None:
-    """Messages of 0 to 4096 bytes, with bytes of all values, and right sums. Each has its answer, `world` with the sum 552."""
+    """Messages of 0 to 4096 bytes, with bytes of all values, and right sums. Each has its answer, `world` with the sum
+    552."""
     texts = [b"hello", b"", b"\0\0\0", b"\x7f\x80", bytes(range(256)), b"x" * 4096, b"\xff" * 4096]
     with Server(4) as server:
         for text in texts:
@@ -48,7 +49,8 @@ def test_right_sums(work: Submission) -> None:
                 log = "".join(server.log[-1:])
                 work.expect(
                     got == WORLD,
-                    came=f"to {len(text)} bytes with the sum {sum(text)}: {got.hex(' ') or 'nothing'}" + f"; the server printed {log[:40]}" * bool(log),
+                    came=f"to {len(text)} bytes with the sum {sum(text)}: {got.hex(' ') or 'nothing'}"
+                    + f"; the server printed {log[:40]}" * bool(log),
                     expected=WORLD.hex(" "),
                     cause=" ".join(causes),
                 )
@@ -56,12 +58,16 @@ def test_right_sums(work: Submission) -> None:
 
 @points(3, "wrong sums")
 def test_wrong_sums(work: Submission) -> None:
-    """Messages whose sum is wrong: `bad checksum`, no answer, and the end of the connection. The next client is served."""
+    """Messages whose sum is wrong: `bad checksum`, no answer, and the end of the connection. The next client is
+    served."""
     right = sum(b"hello")
     cases = [
-        (summed(b"hello", right + 1), "the sum is one too large"), (summed(b"hello", right - 1), "the sum is one too small"),
-        (summed(b"hello", right + (1 << 16)), "its third byte is changed"), (summed(b"hellp", right), "a byte of the text is changed"),
-        (wire.frame(b"hello") + right.to_bytes(4, "big"), "the sum is the wrong way round"), (summed(b"", 1), "the text is empty, the sum is 1"),
+        (summed(b"hello", right + 1), "the sum is one too large"),
+        (summed(b"hello", right - 1), "the sum is one too small"),
+        (summed(b"hello", right + (1 << 16)), "its third byte is changed"),
+        (summed(b"hellp", right), "a byte of the text is changed"),
+        (wire.frame(b"hello") + right.to_bytes(4, "big"), "the sum is the wrong way round"),
+        (summed(b"", 1), "the text is empty, the sum is 1"),
     ]  # fmt: skip
     with Server(4) as server:
         for number, (data, what) in enumerate(cases):
@@ -98,7 +104,8 @@ def test_wrong_sums(work: Submission) -> None:
 
 @points(2, "cut anywhere")
 def test_cut(work: Submission) -> None:
-    """Two messages byte by byte, cut at each place, a hundred in one write; and messages that break off, also in their sum."""
+    """Two messages byte by byte, cut at each place, a hundred in one write; and messages that break off, also in their
+    sum."""
     both = summed(b"hello") + summed(b"bye")
     with Server(4) as server:
         with server.connect(seconds=2) as conn:
@@ -144,7 +151,9 @@ def test_client(work: Submission) -> None:
             came=f"with your server: {ran}",
             expected="server says: world, three times",
         )
-    for wrong, what in ((summed(b"moon", 1), "wrong"), (summed(b"moon", sum(b"moon") + 256), "wrong in its second byte")):
+    for wrong, what in (
+        (summed(b"moon", 1), "wrong"), (summed(b"moon", sum(b"moon") + 256), "wrong in its second byte")
+    ):
         del heard[:]
         with FakeServer(listen) as fake:
             ran = run_client(4, [], fake)

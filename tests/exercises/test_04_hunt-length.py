@@ -4,7 +4,9 @@ from __future__ import annotations
 from grading import Submission, points
 from harness import Server, wire
 
-IMPOSSIBLE = [4097, 1 << 16, 0x20544547, 0x7FFFFFFF, 0x80000000, 0x80000005, 0xE0FFD8FF, 0xFFFFEFFF, 0xFFFFFFFB, 0xFFFFFFFF]
+IMPOSSIBLE = [
+    4097, 1 << 16, 0x20544547, 0x7FFFFFFF, 0x80000000, 0x80000005, 0xE0FFD8FF, 0xFFFFEFFF, 0xFFFFFFFB, 0xFFFFFFFF
+]
 
 
 @points(4, "lengths that no message has")

@@ -20,7 +20,12 @@ def expect_answers(work: Submission, conn: Conn, answers: List[bytes], what: str
         got = bytes(conn.buffer)
     if got != wanted:
         work.fail(
-            came=f"{what}: " + (f"only {len(got)} of {len(wanted)} bytes of answers came: {shown(got)}" if wanted.startswith(got) else shown(got)),
+            came=f"{what}: "
+            + (
+                f"only {len(got)} of {len(wanted)} bytes of answers came: {shown(got)}"
+                if wanted.startswith(got)
+                else shown(got)
+            ),
             expected=shown(wanted),
             cause="is every line served that is there, once, from its first byte to its newline?",
         )
@@ -77,12 +82,19 @@ def test_long_lines(work: Submission) -> None:
             conn.send(b"x" * size + b"\nhello\nbye\n")
             first = WORLD if size <= 4096 else TOO_LONG
             expect_answers(work, conn, [first, WORLD, WORLD], f"a line of {size} bytes, and two short ones")
-            log += ["client says: " + "x" * size if size <= 4096 else "too long", "client says: hello", "client says: bye"]
+            log += [
+                "client says: " + "x" * size if size <= 4096 else "too long", "client says: hello", "client says: bye"
+            ]
             came = server.wait_log(len(log))
-            wrong = next((i for i, line in enumerate(log) if [text[:4000] for text in came[i : i + 1]] != [line[:4000]]), -1)
+            wrong = next(
+                (i for i, line in enumerate(log) if [text[:4000] for text in came[i : i + 1]] != [line[:4000]]), -1
+            )
             if wrong >= 0:
                 work.fail(
-                    came=f"a line of {size} bytes, and two short ones; of one of them the server printed\n{(came + [''] * 99)[wrong][:60]}",
+                    came=(
+                        f"a line of {size} bytes, and two short ones; of one of them the server"
+                        f" printed\n{(came + [''] * 99)[wrong][:60]}"
+                    ),
                     expected=log[wrong][:60],
                     cause="which bytes belong to the line that is too long, and which to the next one?",
                 )
@@ -104,7 +116,8 @@ def test_ends(work: Submission) -> None:
     """Input that ends behind a line, and input that ends in the middle of one, also of a long one."""
     for sent, answers, line in (
         (b"", [], "EOF"), (b"hello\n", [WORLD], "EOF"), (b"hello\nb", [WORLD], "unexpected EOF"),
-        (b"x" * 4097, [], "unexpected EOF"), (b"x" * 9000, [], "unexpected EOF"), (b"x" * 9000 + b"\n", [TOO_LONG], "EOF"),
+        (b"x" * 4097, [], "unexpected EOF"), (b"x" * 9000, [], "unexpected EOF"),
+        (b"x" * 9000 + b"\n", [TOO_LONG], "EOF"),
     ):  # fmt: skip
         with Server(4) as server:
             with server.connect(seconds=2) as conn:
@@ -127,7 +140,8 @@ def test_ends(work: Submission) -> None:
 
 @points(3, "the client")
 def test_client(work: Submission) -> None:
-    """The client with your server; with a server that answers in pieces, or not to the end; and with texts it must refuse."""
+    """The client with your server; with a server that answers in pieces, or not to the end; and with texts it must
+    refuse."""
     heard: List[bytes] = []
 
     def listen(sock: socket.socket) -> None:

@@ -10,7 +10,8 @@ from harness import Server, wait_until
 
 @points(4, "two hundred at once")
 def test_few_polls(work: Submission) -> None:
-    """The server is stopped, two hundred clients connect, and it goes on. How often does it call poll() until all are in?"""
+    """The server is stopped, two hundred clients connect, and it goes on. How often does it call poll() until all are
+    in?"""
     n = 200
     with work.count("poll") as counted, Server(5) as server, ExitStack() as stack:
         before = server.fd_count()
@@ -26,7 +27,9 @@ def test_few_polls(work: Submission) -> None:
         polls <= 5,
         came=f"{n} clients were accepted, and the server called poll() {polls} times for it",
         expected="one or two calls: one tells that somebody waits, and then all are accepted",
-        cause="does the loop around accept() end while others wait?" if polls < n // 2 else "one client in a turn of the loop?",
+        cause="does the loop around accept() end while others wait?"
+        if polls < n // 2
+        else "one client in a turn of the loop?",
     )
 
 

@@ -67,7 +67,8 @@ def test_at_the_same_time(work: Submission) -> None:
 
 @points(3, "the end of a connection")
 def test_end(work: Submission) -> None:
-    """Clients end their output, or send a bad length, while another one stays. They must see the end, and their processes go."""
+    """Clients end their output, or send a bad length, while another one stays. They must see the end, and their
+    processes go."""
     as_chapter_4(work)
     with Server(4) as server, server.connect() as other:
         other.ask("other", expect=WORLD)
@@ -84,7 +85,9 @@ def test_end(work: Submission) -> None:
                         came="the server is done with the connection, and the client's side of it is still open",
                         expected="the end", cause="who else has a copy of the connection?",
                     )
-        settles(work, server, 1, "three clients have left, one is there", "what does a process do when its client has left?")
+        settles(
+            work, server, 1, "three clients have left, one is there", "what does a process do when its client has left?"
+        )
         other.ask("other", expect=WORLD)
 
 
@@ -98,7 +101,10 @@ def test_come_and_go(work: Submission) -> None:
         for _ in range(50):
             with server.connect(seconds=2) as conn:
                 conn.ask("hello", expect=WORLD)
-        settles(work, server, 1, "fifty clients have come and gone, one is there", "what does a process do when its client has left?")
+        settles(
+            work, server, 1, "fifty clients have come and gone, one is there",
+            "what does a process do when its client has left?",
+        )  # fmt: skip
         with server.connect(seconds=2) as conn:
             conn.ask("the next one", expect=WORLD)
         settles(work, server, 1, "all but one client have gone", "what does a process do when its client has left?")
@@ -137,7 +143,8 @@ def test_fork_fails(work: Submission) -> None:
             return  # processes do not run out here
         work.expect(
             server.alive() and conn.ended,
-            came=f"with {len(conns)} clients, processes have run out; for the next one the server " + ("does nothing" if server.alive() else "ended"),
+            came=f"with {len(conns)} clients, processes have run out; for the next one the server "
+            + ("does nothing" if server.alive() else "ended"),
             expected="it is sent away",
         )
         for conn in conns[:20]:

@@ -62,7 +62,8 @@ def test_any_order(work: Submission) -> None:
 
 @points(1, "eleven hundred, one after another")
 def test_one_after_another(work: Submission) -> None:
-    """Two clients stay; eleven hundred others come and go, one after another. There is room for a thousand at a time."""
+    """Two clients stay; eleven hundred others come and go, one after another. There is room for a thousand at a
+    time."""
     with Server(5) as server, server.connect() as one, server.connect() as two:
         for i in range(1100):
             with server.connect() as conn:
@@ -72,7 +73,8 @@ def test_one_after_another(work: Submission) -> None:
                 except AssertionError:
                     full = "no room for another client" in server.log
                     work.fail(
-                        came=f"number {i + 1} is not served" + "; the server printed: no room for another client" * full,
+                        came=f"number {i + 1} is not served"
+                        + "; the server printed: no room for another client" * full,
                         expected="a place is free again when its client has left",
                         cause="are places that have become empty ever used again?" if full else "",
                     )

@@ -10,7 +10,9 @@ from grading import Submission, points
 from harness import Conn, Server, seed, wait_until
 
 SET_SIZE = 1024
-WITH_OTHERS_OPEN = "import os, sys; [os.set_inheritable(os.dup(0), True) for _ in range(100)]; os.execv(sys.argv[1], sys.argv[1:])"
+WITH_OTHERS_OPEN = (
+    "import os, sys; [os.set_inheritable(os.dup(0), True) for _ in range(100)]; os.execv(sys.argv[1], sys.argv[1:])"
+)
 
 
 def echo(work: Submission, conn: Conn, data: bytes, who: str, cause: str = "") -> None:
@@ -31,7 +33,10 @@ def test_select(work: Submission) -> None:
     with work.count("select", "poll") as counted, Server(5) as server, ExitStack() as stack:
         conns = [stack.enter_context(server.connect(seconds=2)) for _ in range(30)]
         for i in list(range(29, -1, -1)) + [rng.randrange(30) for _ in range(100)]:
-            echo(work, conns[i], b"hello %d" % i, f"client {i + 1} of 30", "which descriptors are in the set that select() gets, in each turn?")
+            echo(
+                work, conns[i], b"hello %d" % i, f"client {i + 1} of 30",
+                "which descriptors are in the set that select() gets, in each turn?",
+            )  # fmt: skip
         seen = counted.now()
     work.expect(
         seen["select"] > 0,
@@ -74,7 +79,8 @@ def test_come_and_go(work: Submission) -> None:
 
 @points(3, "descriptors above the set")
 def test_above_the_set(work: Submission) -> None:
-    """A server that is started with a hundred descriptors open, so that its clients come to number 1024 before there are 950."""
+    """A server that is started with a hundred descriptors open, so that its clients come to number 1024 before there
+    are 950."""
     n = many(SET_SIZE + 150)
     command = [*work.wrapper(), work.python, "-c", WITH_OTHERS_OPEN, work.program("server")]
     with Server(5, command=command) as server, ExitStack() as stack:
@@ -82,7 +88,10 @@ def test_above_the_set(work: Submission) -> None:
         if n < SET_SIZE + 150:
             return  # this machine does not allow so many descriptors
         conns = [stack.enter_context(server.connect(seconds=2)) for _ in range(room)]
-        echo(work, conns[-1], b"hello", f"client {room}, whose descriptor is 1023", "which is the highest descriptor that fits into a set?")
+        echo(
+            work, conns[-1], b"hello", f"client {room}, whose descriptor is 1023",
+            "which is the highest descriptor that fits into a set?",
+        )  # fmt: skip
         for _ in range(3):
             with server.connect(seconds=2) as late:
                 try:
@@ -105,4 +114,6 @@ def test_above_the_set(work: Submission) -> None:
 @points(3, "the chapter's tests")
 def test_chapter(work: Submission) -> None:
     """The chapter's tests of clients that come and go, and of a thousand and one."""
-    work.chapter_tests("gives_its_place or resets_and_answers or prints_what or no_cpu or limit_a_thousand or takes_answers")
+    work.chapter_tests(
+        "gives_its_place or resets_and_answers or prints_what or no_cpu or limit_a_thousand or takes_answers"
+    )

@@ -39,7 +39,10 @@ def test_few_calls(work: Submission) -> None:
                 conn.ask(f"{i}", expect=b"%d" % i)
             seen = counted.now()
     others = seen["poll"] - seen["epoll_wait"]
-    came = f"{n} messages, with {seen['epoll_wait']} calls of epoll_wait(), {others} of poll() or the like, and {seen['epoll_ctl']} of epoll_ctl()"
+    came = (
+        f"{n} messages, with {seen['epoll_wait']} calls of epoll_wait(), {others} of poll() or the like, and"
+        f" {seen['epoll_ctl']} of epoll_ctl()"
+    )
     work.expect(
         seen["epoll_wait"] > 0 and seen["poll"] == seen["epoll_wait"],
         came=came,
@@ -102,7 +105,8 @@ def test_does_not_read(work: Submission) -> None:
 
 @points(2, "out of descriptors")
 def test_out_of_descriptors(work: Submission) -> None:
-    """A server that may have 16 descriptors, and thirty clients. The server must not spin; as some leave, others come in."""
+    """A server that may have 16 descriptors, and thirty clients. The server must not spin; as some leave, others come
+    in."""
     with work.count("poll") as counted, Server(6, nofile=16) as server, ExitStack() as stack:
         first = stack.enter_context(server.connect())
         first.ask("hello", expect=b"hello")
@@ -117,7 +121,9 @@ def test_out_of_descriptors(work: Submission) -> None:
 
 @points(3, "the chapter's tests")
 def test_chapter(work: Submission) -> None:
-    """The chapter's tests of framing, of descriptors, of stalled and of leaving clients, of idle ones, and of signals."""
+    """The chapter's tests of framing, of descriptors, of stalled and of leaving clients, of idle ones, and of
+    signals."""
     work.chapter_tests(
-        "test_framing or behind_a_blocked or used_again or many_descriptors or no_cpu or bad_length or resets_in_the or leaves_when_idle"
+        "test_framing or behind_a_blocked or used_again or many_descriptors or no_cpu or bad_length or resets_in_the or"
+        " leaves_when_idle"
     )

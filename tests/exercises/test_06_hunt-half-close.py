@@ -61,7 +61,9 @@ def expect_answers(work: Submission, conn: Conn, messages: int) -> None:
             cause="what has become of what it sent while an answer waited for room?",
         )
         raise
-    work.expect(got == MESSAGE * messages, came="other bytes came back than were sent", expected="each answer once, in order")
+    work.expect(
+        got == MESSAGE * messages, came="other bytes came back than were sent", expected="each answer once, in order"
+    )
     conn.unanswered.clear()
 
 
@@ -94,13 +96,18 @@ def test_does_not_read(work: Submission) -> None:
             expect_quiet(work, counted, other, "a client that does not read")
             expect_answers(work, conn, sent)
             conn.ask("and now", expect=b"and now")
-            expect_quiet(work, counted, other, "a client that did not read, and has read all", "what is watched when the answer is through?")
+            expect_quiet(
+                work, counted, other, "a client that did not read, and has read all",
+                "what is watched when the answer is through?",
+            )  # fmt: skip
 
 
 @points(1, "nobody says anything")
 def test_nobody_says_anything(work: Submission) -> None:
     """Clients that have spoken, and clients that have said nothing yet."""
-    with work.count("poll") as counted, Server(6) as server, server.connect(), server.connect() as one, server.connect() as other:
+    with work.count("poll") as counted, Server(
+        6
+    ) as server, server.connect(), server.connect() as one, server.connect() as other:
         one.ask("hello", expect=b"hello")
         expect_quiet(work, counted, other, "clients that say nothing", "what is watched when the answer is through?")
 

@@ -40,7 +40,8 @@ def expect_refused(work: Submission, conn: Conn, who: str) -> None:
 
 @points(3, "three places")
 def test_three_places(work: Submission) -> None:
-    """MAX_CLIENTS=3: three clients are served, others are told why not. When one leaves, one other is served in its place."""
+    """MAX_CLIENTS=3: three clients are served, others are told why not. When one leaves, one other is served in its
+    place."""
     with Server(6, env={"MAX_CLIENTS": "3"}) as server, ExitStack() as stack:
         conns: List[Conn] = []
         for i in range(3):
@@ -59,7 +60,9 @@ def test_three_places(work: Submission) -> None:
             wait_until(lambda: server.fd_count() == before - 1, "the connection of the client that left is closed")
             conns.append(stack.enter_context(server.connect(seconds=2)))
             conns[-1].ask("in its place", expect=b"in its place")
-        printed = [line for line in server.log if line not in ("EOF", "client says: still here", "client says: in its place")]
+        printed = [
+            line for line in server.log if line not in ("EOF", "client says: still here", "client says: in its place")
+        ]
         work.expect(
             len(printed) == 3,
             came="the server printed also\n" + "\n".join(printed[3:]),
@@ -94,7 +97,8 @@ def test_requests_before(work: Submission) -> None:
 
 @points(3, "sent away, and still there")
 def test_stays(work: Submission) -> None:
-    """MAX_CLIENTS=2, and thirty clients that were sent away do not hang up. Later they do; meanwhile one of the two leaves."""
+    """MAX_CLIENTS=2, and thirty clients that were sent away do not hang up. Later they do; meanwhile one of the two
+    leaves."""
     with Server(6, env={"MAX_CLIENTS": "2"}) as server, ExitStack() as stack:
         idle = server.fd_count()
         one, two = (stack.enter_context(server.connect(seconds=2)) for _ in range(2))
@@ -124,7 +128,10 @@ def test_stays(work: Submission) -> None:
                 got = b"nothing"
             work.expect(
                 got == b"me?",
-                came=f"one of the two clients has left, those that were sent away stay; the next client got {got.decode()}",
+                came=(
+                    "one of the two clients has left, those that were sent away stay; the next client got"
+                    f" {got.decode()}"
+                ),
                 expected="its place",
                 cause="whom do you count, from when to when?",
             )
@@ -155,4 +162,6 @@ def test_value(work: Submission) -> None:
 @points(2, "the chapter's tests")
 def test_chapter(work: Submission) -> None:
     """The chapter's tests of framing, of ends, and of clients that come and go."""
-    work.chapter_tests("test_framing or used_again or many_descriptors or bad_length_read_late or resets_in_the or no_cpu")
+    work.chapter_tests(
+        "test_framing or used_again or many_descriptors or bad_length_read_late or resets_in_the or no_cpu"
+    )

@@ -9,7 +9,8 @@ from harness import Server, wire
 
 @points(4, "few moves")
 def test_few_moves(work: Submission) -> None:
-    """Two thousand messages in one write, some 28 KB. How often does the server call memmove(), and for how many bytes?"""
+    """Two thousand messages in one write, some 28 KB. How often does the server call memmove(), and for how many
+    bytes?"""
     n = 2000
     texts = [b"message %03d" % i for i in range(n)]
     with work.count("memmove", "memmove_bytes", "read") as counted, Server(6) as server, server.connect() as conn:

@@ -56,7 +56,10 @@ def test_ends(work: Submission) -> None:
                     whole = len(wire.split_frames(came)[0])
                     work.expect(
                         came == ten,
-                        came=f"in front of {what} were ten messages; {whole} answers came, then the connection was {conn.ended}",
+                        came=(
+                            f"in front of {what} were ten messages; {whole} answers came, then the connection was"
+                            f" {conn.ended}"
+                        ),
                         expected="ten answers, then the end",
                         cause="what has been collected and not sent yet when the connection ends?",
                     )
@@ -95,7 +98,10 @@ def test_reads_late(work: Submission) -> None:
                 )
                 work.expect(
                     len(got) == wanted,
-                    came=f"{answers} of {len(frames)} answers came, then {'the connection was ' + conn.ended if conn.ended else 'nothing'}",
+                    came=(
+                        f"{answers} of {len(frames)} answers came, then"
+                        f" {'the connection was ' + conn.ended if conn.ended else 'nothing'}"
+                    ),
                     expected="an answer to each whole message",
                     cause="does anything wait for more input, or end before its answers are through?",
                 )
@@ -105,4 +111,6 @@ def test_reads_late(work: Submission) -> None:
 @points(2, "the chapter's tests")
 def test_chapter(work: Submission) -> None:
     """The chapter's tests of framing, of requests behind a write that waits, and of clients that do not read."""
-    work.chapter_tests("test_framing or behind_a_blocked or never_reads or full_buffer or bad_length_read_late or small_parts")
+    work.chapter_tests(
+        "test_framing or behind_a_blocked or never_reads or full_buffer or bad_length_read_late or small_parts"
+    )

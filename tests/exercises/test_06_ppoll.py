@@ -81,7 +81,8 @@ def test_signals(work: Submission) -> None:
                 status = server.stop(sig)
                 work.expect(
                     status == 0,
-                    came=f"{name}, with {clients} clients: " + (f"exit status {status}" if status > 0 else f"ended by signal {-status}"),
+                    came=f"{name}, with {clients} clients: "
+                    + (f"exit status {status}" if status > 0 else f"ended by signal {-status}"),
                     expected="exit status 0",
                     cause="is the handler in place, and does the loop end when it has run?",
                 )
@@ -97,7 +98,10 @@ def test_between(work: Submission) -> None:
         except AssertionError:
             server.stop(signal.SIGKILL)
             work.fail(
-                came="SIGTERM came after the server had looked, and before it waited; it waits, and the connection is still open",
+                came=(
+                    "SIGTERM came after the server had looked, and before it waited; it waits, and the connection is"
+                    " still open"
+                ),
                 expected="the signal waits until ppoll() begins, and interrupts it",
                 cause="in which lines of the loop may the handler run?",
             )
@@ -107,7 +111,8 @@ def test_between(work: Submission) -> None:
 
 @points(2, "a busy server")
 def test_busy(work: Submission) -> None:
-    """SIGTERM comes when ppoll() is called, and requests for dozens of turns lie ready. After how many turns does the server end?"""
+    """SIGTERM comes when ppoll() is called, and requests for dozens of turns lie ready. After how many turns does the
+    server end?"""
     build = racing(work, "waiting(fds, n) > 20000")
     with work.count("ppoll") as counted, build.server() as server, ExitStack() as stack:
         conns = [stack.enter_context(server.connect()) for _ in range(2)]
@@ -133,4 +138,6 @@ def test_busy(work: Submission) -> None:
 @points(2, "the chapter's tests")
 def test_chapter(work: Submission) -> None:
     """The chapter's tests of framing, of signals, of writes that wait, and of idle clients."""
-    work.chapter_tests("test_framing or leaves_when or behind_a_blocked or no_cpu or used_again or signal and not second or stopped")
+    work.chapter_tests(
+        "test_framing or leaves_when or behind_a_blocked or no_cpu or used_again or signal and not second or stopped"
+    )

@@ -1,4 +1,5 @@
-"""06-unread-replies: an attack that stops a server whose sockets block, and does nothing to one whose sockets do not."""
+"""06-unread-replies: an attack that stops a server whose sockets block, and does nothing to one whose sockets do
+not."""
 from __future__ import annotations
 
 import os
@@ -31,7 +32,8 @@ def attack(work: Submission, server: Server) -> Iterator[Tuple["subprocess.Popen
     """Runs attack.py; yields it, and the line that it has printed within ten seconds, if any. Ends it at last."""
     words = [*work.wrapper(), work.python, str(work.path / "attack.py"), str(server.port)]
     process = subprocess.Popen(
-        words, env=clean_env({}), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        words, env=clean_env({}), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        start_new_session=True,
     )  # fmt: skip
     assert process.stdin and process.stdout
     try:
@@ -130,7 +132,10 @@ def test_strong(work: Submission) -> None:
             if name == "weak":
                 work.expect(
                     not served,
-                    came="another client of the weak server got its answer, so it is no wonder that the good one harms nobody",
+                    came=(
+                        "another client of the weak server got its answer, so it is no wonder that the good one harms"
+                        " nobody"
+                    ),
                     expected="an attack that works",
                 )
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import random
 
 from grading import Submission, points
-from harness import Server, Status, wait_until
+from harness import Status, wait_until
 
 DONE = Status(0, b"")
 
@@ -27,20 +27,32 @@ def attack(work: Submission, weak: bool, before: int, behind: int) -> None:
             victim.ask("set", key, value, expect=DONE)
         wait_until(lambda: server.fd_count() == before_it, "the server closes the connection of the client before")
         ran = work.run(["python3", work.path / "attack.py", str(server.port)], seconds=10)
-        tried = f"attack.py against {which}; the value of the client before has {len(value)} bytes, {before} of them in front of `secret=`"
+        tried = (
+            f"attack.py against {which}; the value of the client before has {len(value)} bytes, {before} of them in"
+            " front of `secret=`"
+        )
         last = "".join(f"\n{line}" for line in ran.err.splitlines()[-1:])
         work.expect(
-            ran.status == 0, tried=tried, came=f"it ended with exit status {ran.status}" + f", and said last{last}" * bool(last),
-            expected="a line on standard output, and exit status 0", cause="what does a server do with a request that it does not understand, and for what does it wait?",
+            ran.status == 0, tried=tried,
+            came=f"it ended with exit status {ran.status}" + f", and said last{last}" * bool(last),
+            expected="a line on standard output, and exit status 0",
+            cause="what does a server do with a request that it does not understand, and for what does it wait?",
         )
         said = ran.out.strip()
         wanted = secret if weak else "nothing"
         work.expect(
-            said == wanted, tried=tried, came=f"it printed {said[:100]!r}",
-            expected=f"the 32 characters behind `secret=`, here {wanted}" if weak else "nothing: this server does not give it away",
+            said == wanted,
+            tried=tried,
+            came=f"it printed {said[:100]!r}",
+            expected=f"the 32 characters behind `secret=`, here {wanted}"
+            if weak
+            else "nothing: this server does not give it away",
             cause="which bytes has the server taken for your value, how many, and what stood there?",
         )
-        work.expect(server.alive(), tried=tried, came="the server is gone", expected="it is still there", cause="how much fits into a reply?")
+        work.expect(
+            server.alive(), tried=tried, came="the server is gone", expected="it is still there",
+            cause="how much fits into a reply?",
+        )  # fmt: skip
         with server.connect() as other:
             for word in ("after", "the", "attack"):
                 other.ask("set", word, word * 500, expect=DONE)

@@ -17,7 +17,8 @@ def expect_values(work: Submission, conn: Conn, values: Dict[bytes, bytes], aske
         right = Status(0, values[key]) if key in values else Status(2, b"")
         work.expect(
             came == right, tried=f"{tried}; and then get {wire.show_bytes(key)}", came=wire.show_value(came),
-            expected=f"it should be {wire.show_value(right)}", cause="which keys does the server take for each other, and how many of their bytes does it compare?",
+            expected=f"it should be {wire.show_value(right)}",
+            cause="which keys does the server take for each other, and how many of their bytes does it compare?",
         )
 
 
@@ -57,7 +58,10 @@ def test_never_set(work: Submission) -> None:
 @points(1, "any bytes")
 def test_any_bytes(work: Submission) -> None:
     """Keys with bytes of any value in them, of the same length and of several."""
-    keys = [b"\0", b"\0\0", b"a\0b", b"a\0c", b"a", b"a\0", b"\xff", b"\xfe", b"A", b" ", b"x" * 1000, b"x" * 999 + b"y", b"x" * 1001]
+    keys = [
+        b"\0", b"\0\0", b"a\0b", b"a\0c", b"a", b"a\0", b"\xff", b"\xfe", b"A", b" ", b"x" * 1000, b"x" * 999 + b"y",
+        b"x" * 1001,
+    ]  # fmt: skip
     with Server(7) as server, server.connect() as conn:
         values: Dict[bytes, bytes] = {}
         for i, key in enumerate(keys):

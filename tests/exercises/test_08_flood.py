@@ -19,8 +19,17 @@ static inline bool one_step(void) {
 // That pointer,"""
 COUNTING = {
     "hashtable.h": [
-        ("// Returns the address of the pointer that owns the node with the key, NULL where there is none.\n// That pointer,", STEP),
-        ("        if (cur->hcode == key->hcode && cur->key_len", "        if (one_step() && cur->hcode == key->hcode && cur->key_len"),
+        (
+            (
+                "// Returns the address of the pointer that owns the node with the key, NULL where there is none.\n//"
+                " That pointer,"
+            ),
+            STEP,
+        ),
+        (
+            "        if (cur->hcode == key->hcode && cur->key_len",
+            "        if (one_step() && cur->hcode == key->hcode && cur->key_len",
+        ),
     ]
 }
 
@@ -60,7 +69,8 @@ def expect_slow(work: Submission, n: int) -> List[bytes]:
     passed = steps(work, keys, weak=True)
     work.expect(
         passed >= n / 4, tried=f"the {n} keys, set in a server with FNV-1a, and then one get of each",
-        came=f"a lookup passed {passed:.1f} entries on average", expected=f"{n // 4} at least; all in one bucket would be {n // 2}",
+        came=f"a lookup passed {passed:.1f} entries on average",
+        expected=f"{n // 4} at least; all in one bucket would be {n // 2}",
         cause=("they meet, but in several buckets: how many are there at this number of keys?" if passed > n / 100
                else "is it the same function, and the bits that the table looks at?"),
     )  # fmt: skip

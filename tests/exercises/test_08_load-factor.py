@@ -46,7 +46,9 @@ def test_work(work: Submission) -> None:
 @points(2, "a very sparse table")
 def test_sparse(work: Submission) -> None:
     """Whether the moving would be done in time with one node for sixteen buckets: section 8."""
-    work.expect_answer(8, "c", form="a letter from a to c", cause="what counts as a unit of work, besides moving a node?")
+    work.expect_answer(
+        8, "c", form="a letter from a to c", cause="what counts as a unit of work, besides moving a node?"
+    )
 
 
 @points(3, "expected, measured, chosen", instructor=True)

@@ -73,7 +73,8 @@ static void end(const char *what) {
         passed = g_map.resizing_pos;
     } else {
         moved = g_map.newer.size > g_before.newer.size ? g_map.newer.size - g_before.newer.size : 0;
-        passed = g_map.older.tab && g_map.resizing_pos > g_before.resizing_pos ? g_map.resizing_pos - g_before.resizing_pos : 0;
+        passed = g_map.older.tab && g_map.resizing_pos > g_before.resizing_pos
+            ? g_map.resizing_pos - g_before.resizing_pos : 0;
     }
     if (moved + passed > k_work + 1) { // and the node that the call itself is about
         CAME("%s, with %zu nodes, moved %zu nodes and passed %zu slots in one call", what, g_n, moved, passed);
@@ -96,7 +97,8 @@ static void take_out(unsigned id) {
     struct hnode *node = hm_pop(&g_map, &key.node, same_id);
     end("hm_pop()");
     if (node != (g_there[id] ? &g_items[id].node : NULL)) {
-        CAME("with %zu nodes, one that %s", g_n, g_there[id] ? "is there cannot be found by hm_pop()" : "was removed is found by hm_pop()");
+        CAME("with %zu nodes, one that %s", g_n, g_there[id] ? "is there cannot be found by hm_pop()"
+            : "was removed is found by hm_pop()");
         EXPECTED("a node is found as long as it is in the table");
     }
     g_n -= g_there[id];
@@ -109,7 +111,8 @@ static struct hnode **find(unsigned id) {
     struct hnode **link = hm_lookup(&g_map, &key.node, same_id);
     end("hm_lookup()");
     if (g_there[id] != (link && *link == &g_items[id].node)) {
-        CAME("with %zu nodes, one that %s", g_n, g_there[id] ? "is there cannot be found by hm_lookup()" : "was removed is found by hm_lookup()");
+        CAME("with %zu nodes, one that %s", g_n, g_there[id] ? "is there cannot be found by hm_lookup()"
+            : "was removed is found by hm_lookup()");
         EXPECTED("a node is found as long as it is in the table");
     }
     return link;
@@ -123,7 +126,8 @@ static void clear(void) {
 
 static void check(void) {
     if (!hm_check(&g_map) || hm_size(&g_map) != g_n) {
-        CAME("with %zu nodes, hm_check() says %s, and hm_size() %zu", g_n, hm_check(&g_map) ? "yes" : "no", hm_size(&g_map));
+        CAME("with %zu nodes, hm_check() says %s, and hm_size() %zu", g_n, hm_check(&g_map) ? "yes" : "no",
+            hm_size(&g_map));
         EXPECTED("yes, and %zu", g_n);
     }
 }
@@ -267,7 +271,8 @@ static void test_owner(void) {
         hm_scan(&map, free_one, &freed);
         hm_destroy(&map);
         if (left != 0 || freed != n) {
-            CAME("hm_scan() of %u nodes called its function %u times, and %u times in a table of another %u", n, n - left, freed, n);
+            CAME("hm_scan() of %u nodes called its function %u times, and %u times in a table of another %u", n,
+                n - left, freed, n);
             EXPECTED("once for each node");
         }
     }
@@ -294,7 +299,9 @@ def run_lab(work: Submission, part: str, cause: str) -> str:
     if status:
         said = dict(line.split(": ", 1) for line in out.splitlines() if ": " in line)
         last = (err.strip() or out.strip()).splitlines()[-1:]
-        came = said.get("came", f"it ended with {status_text(status)}" + "".join(f", and its last line is\n{line}" for line in last))
+        came = said.get(
+            "came", f"it ended with {status_text(status)}" + "".join(f", and its last line is\n{line}" for line in last)
+        )
         work.fail(came=came, expected=said.get("expected", "no assertion fails, and nothing crashes"), cause=cause)
     return out
 
@@ -303,19 +310,30 @@ def run_lab(work: Submission, part: str, cause: str) -> str:
 def test_chapter(work: Submission) -> None:
     """The chapter's tests of keys, with the server built on your table; and the size of a node."""
     size = run_lab(work, "n", "").strip()
-    work.expect(size == "8", came=f"struct hnode has {size} bytes", expected="8: a hash code, a length, and no pointer", cause="is it still linked to another node?")
+    work.expect(
+        size == "8", came=f"struct hnode has {size} bytes", expected="8: a hash code, a length, and no pointer",
+        cause="is it still linked to another node?",
+    )  # fmt: skip
     work.chapter_tests("a_key_comes_and_goes or all_keys_after_each or same_hash or keys_removed")
 
 
 @points(4, "against a model")
 def test_model(work: Submission) -> None:
     """Random insertions, removals and lookups in tables of all sizes, with hash codes of five kinds."""
-    run_lab(work, "model", "a search ends at an empty slot: can there be one on the way to a node? Think of the end of the array, too, and of the older table")
+    run_lab(
+        work,
+        "model",
+        (
+            "a search ends at an empty slot: can there be one on the way to a node? Think of the end of the array, too,"
+            " and of the older table"
+        ),
+    )
 
 
 @points(2, "bounded work")
 def test_work(work: Submission) -> None:
-    """A table that grows to 4000 nodes. In each call, the nodes that it moves and the slots that it passes are counted."""
+    """A table that grows to 4000 nodes. In each call, the nodes that it moves and the slots that it passes are
+    counted."""
     run_lab(work, "work", "moving is for hm_help_resizing(), one portion in each call")
 
 

@@ -51,7 +51,8 @@ static void end(const char *what) {
         }
     }
     if (moved + passed > k_work + 1) { // and the node that the call itself is about
-        CAME("%s, with %zu nodes in the table, moved %zu nodes and passed %zu buckets in one call", what, g_n, moved, passed);
+        CAME("%s, with %zu nodes in the table, moved %zu nodes and passed %zu buckets in one call", what, g_n, moved,
+            passed);
         EXPECTED("%d together", (int)k_work);
     }
 }
@@ -82,7 +83,8 @@ static void find(unsigned id) {
     struct hnode **link = hm_lookup(&g_map, &g_nodes[id], hnode_same);
     end("hm_lookup()");
     if (g_there[id] != (link && *link == &g_nodes[id])) {
-        CAME("with %zu nodes in the table, one that %s", g_n, g_there[id] ? "is in it cannot be found by hm_lookup()" : "was removed is found by hm_lookup()");
+        CAME("with %zu nodes in the table, one that %s", g_n, g_there[id] ? "is in it cannot be found by hm_lookup()"
+            : "was removed is found by hm_lookup()");
         EXPECTED("a node is found as long as it is in the table");
     }
 }
@@ -115,7 +117,8 @@ static void shrinks(unsigned n, unsigned keep) {
     }
     size_t most = keep * k_buckets_a_node < k_least ? k_least : keep * k_buckets_a_node;
     if (buckets() > most) {
-        CAME("%u nodes, all but %u removed, and then one inserted and removed %u times: there are still %zu buckets", n, keep, 2 * n + 100, buckets());
+        CAME("%u nodes, all but %u removed, and then one inserted and removed %u times: there are still %zu buckets",
+            n, keep, 2 * n + 100, buckets());
         EXPECTED("%zu buckets at most", most);
     }
     for (unsigned id = 0; id <= n; id++) {
@@ -166,7 +169,8 @@ static void swing(unsigned n, unsigned top, unsigned from) {
         }
     }
     if (g_starts > 0) {
-        CAME("while the number of nodes swings between %u and %u, in 100 rounds the table begins to resize %zu times", n, top, g_starts);
+        CAME("while the number of nodes swings between %u and %u, in 100 rounds the table begins to resize %zu times",
+            n, top, g_starts);
         EXPECTED("it has found its size long before");
     }
     clear();
@@ -183,7 +187,8 @@ static void test_fro(void) {
 
 static void check(void) {
     if (!hm_check(&g_map)) {
-        CAME("hm_check() says that an invariant does not hold, with %zu nodes in the table (older: %zu buckets, newer: %zu)", g_n,
+        CAME("hm_check() says that an invariant does not hold, with %zu nodes in the table "
+            "(older: %zu buckets, newer: %zu)", g_n,
              g_map.older.tab ? g_map.older.mask + 1 : 0, g_map.newer.mask + 1);
         EXPECTED("the invariants hold after each call, and hm_check() knows them");
     }
@@ -270,7 +275,9 @@ def run_lab(work: Submission, part: str, cause: str) -> None:
     said = dict(line.split(": ", 1) for line in out.splitlines() if ": " in line)
     if status:
         last = (err.strip() or out.strip()).splitlines()[-1:]
-        came = said.get("came", f"it ended with {status_text(status)}" + "".join(f", and its last line is\n{line}" for line in last))
+        came = said.get(
+            "came", f"it ended with {status_text(status)}" + "".join(f", and its last line is\n{line}" for line in last)
+        )
         work.fail(came=came, expected=said.get("expected", "no assertion fails, and nothing crashes"), cause=cause)
 
 
@@ -280,7 +287,8 @@ def test_chapter(work: Submission) -> None:
     out, err, status = work.run([work.program("test_hashtable")], seconds=20)
     last = "\n".join((out + err).splitlines()[-3:])
     work.expect(
-        status == 0, came=f"it ended with {status_text(status)}, and its last lines are\n{last}", expected="all tests passed",
+        status == 0, came=f"it ended with {status_text(status)}, and its last lines are\n{last}",
+        expected="all tests passed",
         cause="a table that is not too sparse behaves as before",
     )
 

@@ -21,7 +21,8 @@ def expect_printed(work: Submission, body: bytes, text: str, what: str) -> None:
     last = "".join(f"\n{line}" for line in (err or out).splitlines()[-1:])
     work.fail(
         tried=f"a reply of {what}", came=f"the client ended with {status_text(status)}, and said last{last}",
-        expected="all of it printed, and exit status 0", cause="does what stands side by side count as one within another? And how deep may a reply be?",
+        expected="all of it printed, and exit status 0",
+        cause="does what stands side by side count as one within another? And how deep may a reply be?",
     )
 
 
@@ -37,8 +38,10 @@ def test_deep(work: Submission) -> None:
         with FakeServer(replies(wire.frame(LEVEL * levels + b"\0"))) as fake:
             ran = work.run([work.program("client"), "get", "k"], env={"PORT": str(fake.port)}, seconds=15)
         work.expect(
-            ran.status == 1 and "bad reply" in ran.err, tried=f"a reply of {levels} arrays within each other",
-            came=f"the client ended with {status_text(ran.status)}" + (f"; it said last\n{ran.err.splitlines()[-1]}" if ran.err else ", without a word on standard error"),
+            ran.status == 1 and "bad reply" in ran.err,
+            tried=f"a reply of {levels} arrays within each other",
+            came=f"the client ended with {status_text(ran.status)}"
+            + (f"; it said last\n{ran.err.splitlines()[-1]}" if ran.err else ", without a word on standard error"),
             expected="it is refused: `bad reply` on standard error, and exit status 1",
             cause="how does a call know how deep it is, and how does it tell the next one?",
         )

@@ -5,7 +5,7 @@ import socket
 import threading
 
 from grading import Submission, points
-from harness import Result, Server, limit, run_client, wire
+from harness import Result, limit, run_client, wire
 from harness.fake import FakeServer, read_frame
 
 NIL = wire.frame(wire.encode_value(None))
@@ -19,7 +19,8 @@ def client(work: Submission, server: object, stdin: bytes, tried: str, seconds: 
         if "did not end" not in str(error):
             raise
         work.fail(
-            tried=tried, came=f"the client did not end within {limit(seconds):g} s", expected="all commands are sent, and all replies printed",
+            tried=tried, came=f"the client did not end within {limit(seconds):g} s",
+            expected="all commands are sent, and all replies printed",
             cause="for what does it wait at that moment, and for what does the server?",
         )
         raise
@@ -33,7 +34,9 @@ def numbered(body: bytes) -> bytes:
 @points(3, "the chapter's tests")
 def test_chapter(work: Submission) -> None:
     """The chapter's tests of the client: one command and many lines, a terminal, a server that hangs up."""
-    work.chapter_tests("test_clients and (many_lines or prompts or no_lines or does_not_take or one_command or in_the_middle)")
+    work.chapter_tests(
+        "test_clients and (many_lines or prompts or no_lines or does_not_take or one_command or in_the_middle)"
+    )
 
 
 @points(3, "a server that wants all first")
@@ -50,9 +53,13 @@ def test_all_first(work: Submission) -> None:
             stdin = b"".join(b"get key%d\n" % i for i in range(n))
             result = client(work, fake, stdin, f"{n} commands for a server that answers when it has all of them")
         work.expect(
-            result == ("".join(f"(str) key{i}\n" for i in range(n)), "", 0), tried=f"{n} commands for a server that answers when it has all of them",
-            came=f"{len(result.stdout.splitlines())} lines printed, exit status {result.status}\n{result.stderr[-200:]}",
-            expected=f"{n} replies in order, and exit status 0", cause="may one read bring many replies?",
+            result == ("".join(f"(str) key{i}\n" for i in range(n)), "", 0),
+            tried=f"{n} commands for a server that answers when it has all of them",
+            came=(
+                f"{len(result.stdout.splitlines())} lines printed, exit status {result.status}\n{result.stderr[-200:]}"
+            ),
+            expected=f"{n} replies in order, and exit status 0",
+            cause="may one read bring many replies?",
         )
 
 
@@ -73,7 +80,8 @@ def test_both_ways(work: Submission) -> None:
         result = client(work, fake, stdin, tried, 10)
     work.expect(
         result.stdout.splitlines() == [f"(str) {value}" for value in values] and result.status == 0, tried=tried,
-        came=f"{len(result.stdout.splitlines())} lines printed, exit status {result.status}\n{result.stderr[-200:]}", expected=f"{n} replies in order",
+        came=f"{len(result.stdout.splitlines())} lines printed, exit status {result.status}\n{result.stderr[-200:]}",
+        expected=f"{n} replies in order",
     )
     stdin = "".join(f"set key{i} {value}\nget key{i}\n" for i, value in enumerate(values)).encode()
     tried = f"{n} times set of {size} bytes and get of the same, with the server of the chapter"
@@ -82,7 +90,8 @@ def test_both_ways(work: Submission) -> None:
     right = [line for value in values for line in ("(nil)", f"(str) {value}")]
     work.expect(
         result.stdout.splitlines() == right and result.status == 0, tried=tried,
-        came=f"{len(result.stdout.splitlines())} lines printed, exit status {result.status}\n{result.stderr[-200:]}", expected=f"{2 * n} replies in order",
+        came=f"{len(result.stdout.splitlines())} lines printed, exit status {result.status}\n{result.stderr[-200:]}",
+        expected=f"{2 * n} replies in order",
     )
 
 
@@ -101,23 +110,36 @@ def test_calls(work: Submission) -> None:
     with FakeServer(serve) as fake, work.count("read", "write", "poll") as counted:
         result = client(work, fake, b"get k\n" * n, tried)
         calls = counted.now()
-    work.expect(result.stdout == "(nil)\n" * n, tried=tried, came=f"{len(result.stdout.splitlines())} lines printed", expected=f"{n} times (nil)")
+    work.expect(
+        result.stdout == "(nil)\n" * n, tried=tried, came=f"{len(result.stdout.splitlines())} lines printed",
+        expected=f"{n} times (nil)",
+    )  # fmt: skip
     for name, most, cause in (
         ("write", 50, "do commands that lie ready share a call?"),
         ("read", 200, "how many replies can one call bring?"),
         ("poll", 300, "for what does it wait while it has nothing to write?"),
     ):
-        work.expect(calls[name] <= most, tried=tried, came=f"{calls[name]} calls of {name}()", expected=f"{most} at most", cause=cause)
+        work.expect(
+            calls[name] <= most, tried=tried, came=f"{calls[name]} calls of {name}()", expected=f"{most} at most",
+            cause=cause,
+        )  # fmt: skip
 
 
 @points(2, "lines that are not sent, and a server that leaves")
 def test_hangs_up(work: Submission) -> None:
-    """An input with lines that cannot be sent; and a server that hangs up after three replies, with commands under way."""
+    """An input with lines that cannot be sent; and a server that hangs up after three replies, with commands under
+    way."""
     with work.stage_server(9) as server:
-        result = client(work, server, b"set k v\nget \"k\n\nget k\nset k \"a\"b\ndel k\n", "six lines, of which two have wrong quotes")
+        result = client(
+            work, server, b'set k v\nget "k\n\nget k\nset k "a"b\ndel k\n', "six lines, of which two have wrong quotes"
+        )
     work.expect(
-        (result.stdout, result.status, len(result.stderr.splitlines())) == ("(nil)\n(str) v\n(int) 1\n", 1, 2), tried="six lines, of which two have wrong quotes, and one is empty",
-        came=f"exit status {result.status}, {len(result.stderr.splitlines())} lines on standard error, and printed\n{result.stdout}",
+        (result.stdout, result.status, len(result.stderr.splitlines())) == ("(nil)\n(str) v\n(int) 1\n", 1, 2),
+        tried="six lines, of which two have wrong quotes, and one is empty",
+        came=(
+            f"exit status {result.status}, {len(result.stderr.splitlines())} lines on standard error, and"
+            f" printed\n{result.stdout}"
+        ),
         expected="the replies to the other three, a line on standard error for each wrong one, and exit status 1",
     )
 
@@ -138,10 +160,12 @@ def test_hangs_up(work: Submission) -> None:
         result = client(work, fake, b"".join(b"set k %d%s\n" % (i, b"." * 20_000) for i in range(1000)), tried)
     lines = result.stdout.splitlines()
     work.expect(
-        [line[:7] for line in lines] == ["(str) 0", "(str) 1", "(str) 2"], tried=tried, came=f"{len(lines)} replies were printed",
+        [line[:7] for line in lines] == ["(str) 0", "(str) 1", "(str) 2"], tried=tried,
+        came=f"{len(lines)} replies were printed",
         expected="the three that came", cause="what is still there to be read when a write fails?",
     )
     work.expect(
         result.status == 1 and len(result.stderr.splitlines()) == 1, tried=tried,
-        came=f"exit status {result.status}, and on standard error\n{result.stderr[-200:]}", expected="exit status 1, and one line that says what happened",
+        came=f"exit status {result.status}, and on standard error\n{result.stderr[-200:]}",
+        expected="exit status 1, and one line that says what happened",
     )

@@ -29,13 +29,16 @@ def one_call(work: Submission, conn: Conn, cursor: int, count: int) -> List[obje
         expected=f"about {count}, and no more than {count + ROOM}",
     )
     work.expect(
-        reply[0] == 0 or len(reply[1]) >= count, tried=f"scan {cursor} {count}", came=f"{len(reply[1])} keys, and the cursor {reply[0]}",
+        reply[0] == 0 or len(reply[1]) >= count, tried=f"scan {cursor} {count}",
+        came=f"{len(reply[1])} keys, and the cursor {reply[0]}",
         expected=f"{count} keys at least, where it is not the end",
     )
     return reply
 
 
-def whole_scan(work: Submission, conn: Conn, count: int, between: Callable[[], None], most_calls: int) -> "Counter[bytes]":
+def whole_scan(
+    work: Submission, conn: Conn, count: int, between: Callable[[], None], most_calls: int
+) -> "Counter[bytes]":
     """How often each key is listed; `between` is called between two calls."""
     listed: "Counter[bytes]" = Counter()
     cursor, calls = 0, 0
@@ -46,7 +49,8 @@ def whole_scan(work: Submission, conn: Conn, count: int, between: Callable[[], N
         if cursor == 0:
             return listed
         work.expect(
-            calls < most_calls, tried=f"a scan with count {count}", came=f"after {calls} calls the cursor was still not 0",
+            calls < most_calls, tried=f"a scan with count {count}",
+            came=f"after {calls} calls the cursor was still not 0",
             expected="it comes to an end: the table has only so many buckets", cause="does the cursor run in a circle?",
         )
         between()
@@ -62,8 +66,13 @@ def expect_all(work: Submission, listed: "Counter[bytes]", keys: Set[bytes], tri
     """All keys have been listed."""
     missing = sorted(keys - set(listed))
     work.expect(
-        not missing, tried=tried, came=f"{len(missing)} of {len(keys)} keys are missing, the first of them {wire.show_bytes(missing[0])}" if missing else "",
-        expected="every key that is there from the first call to the last is listed", cause=cause,
+        not missing,
+        tried=tried,
+        came=f"{len(missing)} of {len(keys)} keys are missing, the first of them {wire.show_bytes(missing[0])}"
+        if missing
+        else "",
+        expected="every key that is there from the first call to the last is listed",
+        cause=cause,
     )
 
 
@@ -105,10 +114,14 @@ def test_at_rest(work: Submission) -> None:
                 listed = whole_scan(work, conn, count, lambda: None, 4 * n + 100)
                 expect_all(work, listed, keys, tried, "in which of the two tables, and in which buckets, can a key be?")
                 strange = sorted(set(listed) - keys)
-                work.expect(not strange, tried=tried, came=f"keys that were never set: {strange[:3]}", expected="the keys that are there")
+                work.expect(
+                    not strange, tried=tried, came=f"keys that were never set: {strange[:3]}",
+                    expected="the keys that are there",
+                )  # fmt: skip
                 often = [key for key, times in listed.items() if times > 1]
                 work.expect(
-                    not often, tried=tried, came=f"{len(often)} keys were listed more than once", expected="each key once: the table has not changed",
+                    not often, tried=tried, came=f"{len(often)} keys were listed more than once",
+                    expected="each key once: the table has not changed",
                     cause="while the table is growing, is a bucket of the newer one visited from two sides?",
                 )
 
@@ -118,7 +131,10 @@ def test_growing(work: Submission) -> None:
     """Scans during which new keys come, so that the table grows between the calls, in some of them several times."""
     for n, count, more in GROWING:
         listed, keys, tried = growing(work, n, count, more)
-        expect_all(work, listed, keys, tried, "where is a key while the table grows, and where when it has grown? Which numbers have its buckets?")
+        expect_all(
+            work, listed, keys, tried,
+            "where is a key while the table grows, and where when it has grown? Which numbers have its buckets?",
+        )  # fmt: skip
 
 
 @points(2, "few keys twice")
@@ -129,8 +145,14 @@ def test_repeats(work: Submission) -> None:
         expect_all(work, listed, keys, tried, "where is a key while the table grows, and where when it has grown?")
         often = sum(1 for key in keys if listed[key] > 1)
         work.expect(
-            often < n / 10, tried=tried, came=f"{often} of {n} keys were listed more than once", expected="fewer than one in ten",
-            cause="what has been visited when the table doubles: which of the buckets twice as many are done then? In which order would these be all before the cursor?",
+            often < n / 10,
+            tried=tried,
+            came=f"{often} of {n} keys were listed more than once",
+            expected="fewer than one in ten",
+            cause=(
+                "what has been visited when the table doubles: which of the buckets twice as many are done then? In"
+                " which order would these be all before the cursor?"
+            ),
         )
 
 
@@ -165,18 +187,24 @@ def test_arguments(work: Submission) -> None:
     with Server(9, env=SEED) as server, server.connect() as conn:
         fill(conn, [f"key{i}" for i in range(100)])
         for words in (
-            ["scan"], ["scan", "0"], ["scan", "0", "10", "x"], ["scan", "", "10"], ["scan", "0", ""], ["scan", "x", "10"], ["scan", "0", "0"],
-            ["scan", "0", "-1"], ["scan", "-1", "10"], ["scan", "0", "1.5"], ["scan", "0", "1000001"], ["scan", "1 ", "10"], ["scan", " 1", "10"],
-            ["scan", "0", "99999999999999999999999"], ["scan", "99999999999999999999999", "10"], ["scan", "0x10", "10"], ["scan", "0", "4294967297"],
+            ["scan"], ["scan", "0"], ["scan", "0", "10", "x"], ["scan", "", "10"], ["scan", "0", ""],
+            ["scan", "x", "10"], ["scan", "0", "0"],
+            ["scan", "0", "-1"], ["scan", "-1", "10"], ["scan", "0", "1.5"], ["scan", "0", "1000001"],
+            ["scan", "1 ", "10"], ["scan", " 1", "10"],
+            ["scan", "0", "99999999999999999999999"], ["scan", "99999999999999999999999", "10"], ["scan", "0x10", "10"],
+            ["scan", "0", "4294967297"],
         ):  # fmt: skip
             came = conn.ask(*words)
             work.expect(
-                came == Err(wire.ERR_ARG), tried=" ".join(wire.show_bytes(word.encode()) for word in words), came=wire.show_value(came)[:200],
-                expected=wire.show_value(Err(wire.ERR_ARG)), cause="a number is digits and nothing else, and not too large",
+                came == Err(wire.ERR_ARG), tried=" ".join(wire.show_bytes(word.encode()) for word in words),
+                came=wire.show_value(came)[:200],
+                expected=wire.show_value(Err(wire.ERR_ARG)),
+                cause="a number is digits and nothing else, and not too large",
             )
         for cursor in (1, 3, 64, 127, 1000, 2**31, 2**32 + 5, 2**62, 2**63 - 1):
             reply = conn.ask("scan", cursor, 10)
             work.expect(
-                isinstance(reply, (list, Err)), tried=f"scan {cursor} 10", came=wire.show_value(reply), expected="an array as always, or an error",
+                isinstance(reply, (list, Err)), tried=f"scan {cursor} 10", came=wire.show_value(reply),
+                expected="an array as always, or an error",
             )
         conn.ask("get", "key1", expect=b"v")

@@ -31,11 +31,16 @@ def attack(work: Submission, weak: bool) -> Attacked:
         ran = work.run(["python3", work.path / "attack.py", str(server.port)], seconds=10)
         last = "".join(f"\n{line}" for line in ran.err.splitlines()[-1:])
         work.expect(
-            ran.status == 0, tried=f"attack.py against {which}", came=f"it ended with exit status {ran.status}" + f", and said last{last}" * bool(last),
-            expected="exit status 0, against either server", cause="does it wait for more than the server sends, or for longer than it may?",
+            ran.status == 0, tried=f"attack.py against {which}",
+            came=f"it ended with exit status {ran.status}" + f", and said last{last}" * bool(last),
+            expected="exit status 0, against either server",
+            cause="does it wait for more than the server sends, or for longer than it may?",
         )
         sent, mb = counted["read_bytes"], peak_mb(server)
-        work.expect(server.alive(), tried=f"attack.py against {which}", came="the server is gone", expected="it is still there: memory is to grow, and no more")
+        work.expect(
+            server.alive(), tried=f"attack.py against {which}", came="the server is gone",
+            expected="it is still there: memory is to grow, and no more",
+        )  # fmt: skip
         with server.connect() as conn:
             conn.ask("set", "after the attack", "x", expect=None)
             conn.ask("get", "after the attack", expect=b"x")
@@ -46,8 +51,10 @@ def attack_weak(work: Submission) -> Attacked:
     """It must make the weak server large."""
     done = attack(work, weak=True)
     work.expect(
-        done.mb > LEAST_WEAK, tried="attack.py against the weak server", came=f"the server used {done.mb} MB at most, for {done.sent} bytes that you sent",
-        expected=f"more than {LEAST_WEAK} MB", cause="how large is a reply, how many wait at the same moment, and had the server answered when you left?",
+        done.mb > LEAST_WEAK, tried="attack.py against the weak server",
+        came=f"the server used {done.mb} MB at most, for {done.sent} bytes that you sent",
+        expected=f"more than {LEAST_WEAK} MB",
+        cause="how large is a reply, how many wait at the same moment, and had the server answered when you left?",
     )
     return done
 
@@ -63,7 +70,8 @@ def test_cost(work: Submission) -> None:
     """attack.py against the weak server. How many bytes did the server read for it?"""
     done = attack_weak(work)
     work.expect(
-        done.sent <= MOST_SENT, came=f"{done.mb} MB of memory, for which you sent {done.sent} bytes", expected=f"{MOST_SENT} bytes at most",
+        done.sent <= MOST_SENT, came=f"{done.mb} MB of memory, for which you sent {done.sent} bytes",
+        expected=f"{MOST_SENT} bytes at most",
         cause="which part of it has to be sent only once?",
     )
 
@@ -74,6 +82,7 @@ def test_strong(work: Submission) -> None:
     attack_weak(work)
     done = attack(work, weak=False)
     work.expect(
-        done.mb <= MOST_STRONG, came=f"the server of the chapter used {done.mb} MB as well", expected=f"{MOST_STRONG} MB at most",
+        done.mb <= MOST_STRONG, came=f"the server of the chapter used {done.mb} MB as well",
+        expected=f"{MOST_STRONG} MB at most",
         cause="the bound holds for each connection: how many of them has the attack?",
     )

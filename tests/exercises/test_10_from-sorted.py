@@ -31,7 +31,8 @@ static unsigned in_order(struct avl_node *node, unsigned n, unsigned val) {
     }
     val = in_order(node->left, n, val);
     if (((struct item *)node)->val != val) {
-        CAME("from left to right, node %u, counted from 0, is where node %u should be", ((struct item *)node)->val, val);
+        CAME("from left to right, node %u, counted from 0, is where node %u should be", ((struct item *)node)->val,
+            val);
         EXPECTED("all %u nodes in order", n);
     }
     return in_order(node->right, n, val + 1);
@@ -56,7 +57,8 @@ static void look_at(struct avl_node *parent, struct avl_node *node) {
         CAME("the parent of node %u is not the one that it hangs on", val);
         EXPECTED("the parent of the root is NULL, that of each other node the one above it");
     }
-    if (node->depth != 1 + (left > right ? left : right) || node->cnt != 1 + avl_cnt(node->left) + avl_cnt(node->right)) {
+    if (node->depth != 1 + (left > right ? left : right) ||
+        node->cnt != 1 + avl_cnt(node->left) + avl_cnt(node->right)) {
         CAME("node %u has the depth %u and the count %u, its children %u and %u, %u and %u", val, node->depth,
              node->cnt, left, right, avl_cnt(node->left), avl_cnt(node->right));
         EXPECTED("depth and count as avl_update() has them");

@@ -26,7 +26,13 @@ def shown(work: Submission, steps: List[str]) -> List[Tuple[Set[int], int, int]]
     found = []
     for drawing in drawings:
         labels = re.findall(r"(\d+)\((\d+),(\d+)\)", drawing)
-        found.append(({int(label[0]) for label in labels}, int(labels[0][1]) if labels else 0, int(labels[0][2]) if labels else 0))
+        found.append(
+            (
+                {int(label[0]) for label in labels},
+                int(labels[0][1]) if labels else 0,
+                int(labels[0][2]) if labels else 0,
+            )
+        )
     return found
 
 
@@ -47,7 +53,8 @@ def test_numbers(work: Submission) -> None:
             work.expect(
                 drawn == there,
                 tried=f"./avl_show {' '.join(steps[: i + 1])}",
-                came=f"after {steps[i]}, {len(drawn)} numbers are in the drawing" + (f"; missing: {' '.join(map(str, lost[:12]))}" if lost else ""),
+                came=f"after {steps[i]}, {len(drawn)} numbers are in the drawing"
+                + (f"; missing: {' '.join(map(str, lost[:12]))}" if lost else ""),
                 expected=f"{len(there)} numbers",
                 cause="whom does a node take for its parent?",
             )
@@ -55,7 +62,8 @@ def test_numbers(work: Submission) -> None:
 
 @points(2, "balanced, and counted")
 def test_balance(work: Submission) -> None:
-    """Numbers in rising, in falling and in mixed order, 31 of them: how deep is the tree, and how many does it count?"""
+    """Numbers in rising, in falling and in mixed order, 31 of them: how deep is the tree, and how many does it
+    count?"""
     n = 31
     orders = {"rising": range(n), "falling": range(n - 1, -1, -1), "mixed": [i * 12 % n for i in range(n)]}
     for order, numbers in orders.items():
@@ -70,7 +78,8 @@ def test_balance(work: Submission) -> None:
 
 @points(3, "the tree alone")
 def test_tree_alone(work: Submission) -> None:
-    """test_avl.c of chapter 10, built with your header: every size, every shape of few nodes, random runs, many nodes."""
+    """test_avl.c of chapter 10, built with your header: every size, every shape of few nodes, random runs, many
+    nodes."""
     lab = work.build({}, "test_avl", chapter=10)
     out, err, status = work.run([lab], seconds=20)
     last = "\n".join((out + err).splitlines()[-3:])

@@ -71,7 +71,8 @@ static int look_at(const struct avl_node *parent, const struct avl_node *node, l
     }
     if (node->balance != right - left) {
         where();
-        CAME("the balance of %u is %d, and its sides are %d and %d levels deep", val_of(node), node->balance, left, right);
+        CAME("the balance of %u is %d, and its sides are %d and %d levels deep", val_of(node), node->balance, left,
+            right);
         EXPECTED("a balance of %d", right - left);
     }
     if (node->cnt != 1 + avl_cnt(node->left) + avl_cnt(node->right)) {
@@ -159,7 +160,8 @@ int main(void) {
     printf("all well\n");
 }
 """,
-        "after an insertion, which balances change, and how far up? In a double rotation, where do the two inner sides go?",
+        "after an insertion, which balances change, and how far up? "
+        "In a double rotation, where do the two inner sides go?",
         headers=["avl.h"],
     )  # fmt: skip
 
@@ -298,7 +300,8 @@ def test_lab(work: Submission) -> None:
 
 @points(2, "the work")
 def test_work(work: Submission) -> None:
-    """A hundred thousand insertions by walks that count. How many functions does avl_link() enter, inline ones and all?"""
+    """A hundred thousand insertions by walks that count. How many functions does avl_link() enter, inline ones and
+    all?"""
     passes(
         work, "effort", r"""
 #define HIDDEN __attribute__((no_instrument_function))

@@ -13,28 +13,67 @@ Edits = List[Tuple[str, str]]
 STOPS = "        if ((*link)->depth == old_depth && (*link)->cnt == old_cnt) {\n            return;\n        }\n"
 BROKEN: Dict[str, Edits] = {
     "10-balanced-too-late": [("left == right + 2", "left == right + 3"), ("left + 2 == right", "left + 3 == right")],
-    "10-counts-left-behind": [("if ((*link)->depth == old_depth && (*link)->cnt == old_cnt)", "(void)old_cnt;\n        if ((*link)->depth == old_depth)")],
+    "10-counts-left-behind": [
+        (
+            "if ((*link)->depth == old_depth && (*link)->cnt == old_cnt)",
+            "(void)old_cnt;\n        if ((*link)->depth == old_depth)",
+        )
+    ],
     "10-removal-keeps-an-old-parent": [("    if (next->right) {\n        next->right->parent = next;\n    }\n", "")],
-    "10-rotation-loses-a-parent": [("    node->right = inner;\n    if (inner) {\n        inner->parent = node;\n    }\n", "    node->right = inner;\n")],
-    "10-single-rotation": [("    if (avl_depth(node->left->left) < avl_depth(node->left->right)) {\n        node->left = rot_left(node->left);\n    }\n", "")],
-}  # fmt: skip
+    "10-rotation-loses-a-parent": [
+        (
+            "    node->right = inner;\n    if (inner) {\n        inner->parent = node;\n    }\n",
+            "    node->right = inner;\n",
+        )
+    ],
+    "10-single-rotation": [
+        (
+            (
+                "    if (avl_depth(node->left->left) < avl_depth(node->left->right)) {\n        node->left ="
+                " rot_left(node->left);\n    }\n"
+            ),
+            "",
+        )
+    ],
+}
 ONE_ROOT: Edits = [
     ("// Restores every", "static struct avl_node **g_only_root;\n\n// Restores every"),
-    ("        struct avl_node **link = root;\n", "        struct avl_node **link = g_only_root;\n        (void)root;\n"),
-    ("    avl_init(node);\n    node->parent = parent;\n",
-     "    avl_init(node);\n    if (!parent) {\n        g_only_root = root;\n    }\n    node->parent = parent;\n"),
-]  # fmt: skip
+    (
+        "        struct avl_node **link = root;\n",
+        "        struct avl_node **link = g_only_root;\n        (void)root;\n",
+    ),
+    (
+        "    avl_init(node);\n    node->parent = parent;\n",
+        "    avl_init(node);\n    if (!parent) {\n        g_only_root = root;\n    }\n    node->parent = parent;\n",
+    ),
+]
 FEW_BITS: Edits = [("    uint32_t depth;\n    uint32_t cnt;\n", "    uint16_t depth;\n    uint16_t cnt;\n")]
 NO_STOP: Edits = [(STOPS, "        (void)old_depth, (void)old_cnt;\n")]
 # As right as avl.h: other fields first, and a loop that is written in another way.
 WRITTEN_DIFFERENTLY: Edits = [
-    ("    struct avl_node *parent;\n    struct avl_node *left;\n    struct avl_node *right;\n    uint32_t depth;\n    uint32_t cnt;\n",
-     "    uint32_t cnt;\n    uint32_t depth;\n    struct avl_node *right;\n    struct avl_node *left;\n    struct avl_node *parent;\n"),
-    ("    while (node) {\n        struct avl_node *parent = node->parent;\n", "    for (struct avl_node *parent; node; node = parent) {\n        parent = node->parent;\n"),
+    (
+        (
+            "    struct avl_node *parent;\n    struct avl_node *left;\n    struct avl_node *right;\n    uint32_t"
+            " depth;\n    uint32_t cnt;\n"
+        ),
+        (
+            "    uint32_t cnt;\n    uint32_t depth;\n    struct avl_node *right;\n    struct avl_node *left;\n   "
+            " struct avl_node *parent;\n"
+        ),
+    ),
+    (
+        "    while (node) {\n        struct avl_node *parent = node->parent;\n",
+        "    for (struct avl_node *parent; node; node = parent) {\n        parent = node->parent;\n",
+    ),
     ("            return;\n        }\n        node = parent;\n", "            break;\n        }\n"),
-    ("    if (!node->left || !node->right) {\n        avl_del_easy(root, node);\n        return;\n    }\n",
-     "    bool easy = !node->left || !node->right;\n    if (easy) {\n        avl_del_easy(root, node);\n        return;\n    }\n"),
-]  # fmt: skip
+    (
+        "    if (!node->left || !node->right) {\n        avl_del_easy(root, node);\n        return;\n    }\n",
+        (
+            "    bool easy = !node->left || !node->right;\n    if (easy) {\n        avl_del_easy(root, node);\n       "
+            " return;\n    }\n"
+        ),
+    ),
+]
 
 
 _passed: Set[str] = set()  # headers with which the learner's test has passed
@@ -117,13 +156,19 @@ def test_broken(work: Submission) -> None:
 @points(2, "two trees")
 def test_two_trees(work: Submission) -> None:
     """Your test_avl with a fault that shows where there are two trees."""
-    notices(work, ONE_ROOT, "with this header a tree goes wrong as soon as a second one is begun", "how many trees does the test have at one time?")
+    notices(
+        work, ONE_ROOT, "with this header a tree goes wrong as soon as a second one is begun",
+        "how many trees does the test have at one time?",
+    )  # fmt: skip
 
 
 @points(1, "many nodes")
 def test_many_nodes(work: Submission) -> None:
     """Your test_avl with a fault that shows in a tree of more than 65,535 nodes."""
-    notices(work, FEW_BITS, "with this header a tree of 65,536 nodes says that it has none", "how large is the largest tree of the test?")
+    notices(
+        work, FEW_BITS, "with this header a tree of 65,536 nodes says that it has none",
+        "how large is the largest tree of the test?",
+    )  # fmt: skip
 
 
 @points(2, "where mending stops")
@@ -144,4 +189,7 @@ def test_parts(work: Submission) -> None:
 @points(1, "question 2")
 def test_which(work: Submission) -> None:
     """A part that is among them."""
-    work.expect_answer(2, ["test_every_shape", "test_random", "every_shape", "random"], form="the name of a part", cause="try each part alone against each fault")
+    work.expect_answer(
+        2, ["test_every_shape", "test_random", "every_shape", "random"], form="the name of a part",
+        cause="try each part alone against each fault",
+    )  # fmt: skip

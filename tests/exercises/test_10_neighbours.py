@@ -7,7 +7,8 @@ from lab import TREES, passes
 
 @points(4, "every node, both ways")
 def test_every_node(work: Submission) -> None:
-    """avl_next() and avl_prev() of each node, in trees of up to 300 nodes that were inserted in rising, falling and mixed order."""
+    """avl_next() and avl_prev() of each node, in trees of up to 300 nodes that were inserted in rising, falling and
+    mixed order."""
     passes(
         work, "neighbours", TREES + r"""
 static void check(unsigned n, unsigned i, const char *function, struct avl_node *came, unsigned expected) {
@@ -39,14 +40,16 @@ int main(void) {
     printf("all well\n");
 }
 """,
-        "with a child on that side, the neighbour is below it, at the far end; without one, it is above, but not always the parent",
+        "with a child on that side, the neighbour is below it, at the far end; "
+        "without one, it is above, but not always the parent",
         headers=["avl.h", "avl_neighbours.h"],
     )  # fmt: skip
 
 
 @points(4, "no further than needed")
 def test_no_further(work: Submission) -> None:
-    """For each node of a tree, all pointers that need not be followed are made to lead to a node that is not of the tree."""
+    """For each node of a tree, all pointers that need not be followed are made to lead to a node that is not of the
+    tree."""
     passes(
         work, "astray", TREES + r"""
 static struct avl_node g_astray;
@@ -118,10 +121,14 @@ int main(void) {
 @points(1, "question 1")
 def test_moves(work: Submission) -> None:
     """How many moves does a walk through a full tree of fifteen nodes make?"""
-    work.expect_answer(1, 25, form="a number of moves", cause="each edge is passed twice at most. Which ones are passed once?")
+    work.expect_answer(
+        1, 25, form="a number of moves", cause="each edge is passed twice at most. Which ones are passed once?"
+    )
 
 
 @points(1, "question 2")
 def test_bound(work: Submission) -> None:
     """What bounds the moves of a whole walk?"""
-    work.expect_answer(2, "b", form="a letter from a to d", cause="a tree of n nodes has n - 1 edges. How often is each one used?")
+    work.expect_answer(
+        2, "b", form="a letter from a to d", cause="a tree of n nodes has n - 1 edges. How often is each one used?"
+    )

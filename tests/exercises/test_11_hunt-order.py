@@ -30,7 +30,8 @@ def test_race(work: Submission) -> None:
 
 @points(3, "close, equal, tiny, huge, infinite")
 def test_all_scores(work: Submission) -> None:
-    """Scores of one size that differ in the last bit, then the chapter's tests of the order, of -0 and of infinite scores."""
+    """Scores of one size that differ in the last bit, then the chapter's tests of the order, of -0 and of infinite
+    scores."""
     scores = [1e-300, 2e-300, 1e-9, 1.5e-9, 0.1, 0.1 + 2**-56, 1e6, 1e6 + 1e-4, 1e18, 1e18 + 1024, 1e300, 1.1e300]
     with Server(11) as server, server.connect() as conn:
         add_all(conn, "z", [(score, f"n{99 - i}") for i, score in enumerate(scores)])
@@ -46,7 +47,11 @@ def test_set_alone(work: Submission) -> None:
     last = "\n".join((out + err).splitlines()[-3:])
     work.expect(
         status == 0,
-        came=f"it ended with {'exit status' if status >= 0 else 'signal'} {abs(status)}" + (f", and its last lines are\n{last}" if last else ""),
+        came=f"it ended with {'exit status' if status >= 0 else 'signal'} {abs(status)}"
+        + (f", and its last lines are\n{last}" if last else ""),
         expected="all tests passed",
-        cause="each pair of scores is in order, equal, or the other way round; only where they are equal do the names decide",
+        cause=(
+            "each pair of scores is in order, equal, or the other way round; only where they are equal do the names"
+            " decide"
+        ),
     )

@@ -66,7 +66,8 @@ int main(void) {
     printf("all well\n");
 }
 """,
-        "each time that node becomes another node is one move, upwards and downwards; a call is none, and a look is none",
+        "each time that node becomes another node is one move, upwards and downwards; "
+        "a call is none, and a look is none",
         headers=["avl_offset.h"],
     )  # fmt: skip
 
@@ -115,19 +116,27 @@ def test_measured(work: Submission) -> None:
 @points(1, "question 1")
 def test_at_once(work: Submission) -> None:
     """The moves of an offset of 10,000 in the tree of a million nodes."""
-    work.expect_answer(1, 26.3, form="a number, as it stands in the table", within=0.051, cause="is it the right line, and the right table?")
+    work.expect_answer(
+        1, 26.3, form="a number, as it stands in the table", within=0.051,
+        cause="is it the right line, and the right table?",
+    )  # fmt: skip
 
 
 @points(1, "question 2")
 def test_times(work: Submission) -> None:
     """How many times as many it is step by step."""
-    work.expect_answer(2, 760, form="a number, rounded to a multiple of ten", within=10, cause="divide one number of the line by the other")
+    work.expect_answer(
+        2, 760, form="a number, rounded to a multiple of ten", within=10,
+        cause="divide one number of the line by the other",
+    )  # fmt: skip
 
 
 @points(1, "question 3")
 def test_ten_times(work: Submission) -> None:
     """How many moves more an offset costs that is ten times as large."""
-    work.expect_answer(3, "c", form="a letter from a to d", cause="compare each line of the table with the one above it")
+    work.expect_answer(
+        3, "c", form="a letter from a to d", cause="compare each line of the table with the one above it"
+    )
 
 
 @points(1, "question 4")

@@ -29,14 +29,18 @@ def test_as_before(work: Submission) -> None:
 
 @points(5, "every start, every offset")
 def test_starts(work: Submission) -> None:
-    """Sets of one to twenty pairs, some of equal scores. Starts at each pair, between two, beyond both ends; all offsets."""
+    """Sets of one to twenty pairs, some of equal scores. Starts at each pair, between two, beyond both ends; all
+    offsets."""
     with Server(11) as server, server.connect() as conn:
         for size in (1, 2, 3, 8, 20):
             key, pairs = f"z{size}", Pairs()
             for i in range(size):
                 pairs.add(i // 3, b"n%02d" % i)
             add_all(conn, key, random.Random(size).sample(pairs.pairs, size))
-            starts = [*pairs.pairs, *((score, name + b"\0") for score, name in pairs.pairs), *((score, name[:2]) for score, name in pairs.pairs)]
+            starts = [
+                *pairs.pairs, *((score, name + b"\0") for score, name in pairs.pairs),
+                *((score, name[:2]) for score, name in pairs.pairs)
+            ]  # fmt: skip
             starts += [(score + 0.5, b"n") for score, _ in pairs.pairs]
             starts += [(-0.5, b""), (float("-inf"), b""), (size + 0.0, b"z"), (float("inf"), b"")]
             asked = [(score, name, offset, 2) for score, name in starts for offset in range(-size - 2, size + 3)]
@@ -55,7 +59,9 @@ def test_limits(work: Submission) -> None:
         for score, name in ((float("inf"), b""), (3.0, b"n06"), (3.0, b"n065"), (-1.0, b"")):
             for most in (INT64_MIN, -1, 0, 1, 5, 6, 7, 100, 2**32, INT64_MAX):
                 for offset in (0, 1, -1, -3):
-                    conn.ask("zrevquery", "z", score, name, offset, most, expect=backwards(pairs, score, name, offset, most))
+                    conn.ask(
+                        "zrevquery", "z", score, name, offset, most, expect=backwards(pairs, score, name, offset, most)
+                    )
             for offset in far:
                 conn.ask("zrevquery", "z", score, name, offset, 3, expect=[])
 
@@ -81,7 +87,8 @@ def test_errors(work: Submission) -> None:
 
 @points(3, "the work of a page")
 def test_work(work: Submission) -> None:
-    """Twenty thousand pairs, and pages of ten, from the top and from far down. How many functions does the server enter?"""
+    """Twenty thousand pairs, and pages of ten, from the top and from far down. How many functions does the server
+    enter?"""
     n = 20_000
     pairs = Pairs()
     for i in range(n):

@@ -8,11 +8,16 @@ from lab import passes
 COUNTED = {
     "avl.h": [
         ("struct avl_node {\n", "static unsigned g_linked, g_deleted;\nstruct avl_node {\n"),
-        ("    avl_init(node);\n    node->parent = parent;\n", "    g_linked++;\n    avl_init(node);\n    node->parent = parent;\n"),
-        ("static inline void avl_del(struct avl_node **root, struct avl_node *node) {\n",
-         "static inline void avl_del(struct avl_node **root, struct avl_node *node) {\n    g_deleted++;\n"),
+        (
+            "    avl_init(node);\n    node->parent = parent;\n",
+            "    g_linked++;\n    avl_init(node);\n    node->parent = parent;\n",
+        ),
+        (
+            "static inline void avl_del(struct avl_node **root, struct avl_node *node) {\n",
+            "static inline void avl_del(struct avl_node **root, struct avl_node *node) {\n    g_deleted++;\n",
+        ),
     ]
-}  # fmt: skip
+}
 SET = r"""
 static const struct hash_key k_key = {11, 12};
 static struct zset g_set;
@@ -72,7 +77,8 @@ def test_set_alone(work: Submission) -> None:
 
 @points(3, "pairs that stay")
 def test_stay(work: Submission) -> None:
-    """Updates that leave the pair where it is: in between, at both ends, at the score of a neighbour, in a set of one."""
+    """Updates that leave the pair where it is: in between, at both ends, at the score of a neighbour, in a set of
+    one."""
     passes(
         work, "stay", SET + r"""
 int main(void) {
@@ -115,7 +121,8 @@ int main(void) {
 
 @points(2, "pairs that move")
 def test_move(work: Submission) -> None:
-    """Updates that do not: past one neighbour, past many, to the score of a neighbour whose name is on the other side."""
+    """Updates that do not: past one neighbour, past many, to the score of a neighbour whose name is on the other
+    side."""
     passes(
         work, "move", SET + r"""
 int main(void) {
@@ -159,7 +166,9 @@ def test_measured(work: Submission) -> None:
 @points(1, "question 2")
 def test_least_step(work: Submission) -> None:
     """The least step with which fewer than half of the updates leave the pair where it is."""
-    work.expect_answer(2, "c", form="a letter from a to e", cause="run it with each of the five, and compare with 50000")
+    work.expect_answer(
+        2, "c", form="a letter from a to e", cause="run it with each of the five, and compare with 50000"
+    )
 
 
 @points(1, "question 3", instructor=True)

@@ -49,7 +49,9 @@ def test_ends(work: Submission) -> None:
     asked = [(low, high) for low in bounds for high in bounds]
     with Server(11) as server, server.connect() as conn:
         add_all(conn, "z", pairs.pairs)
-        conn.pipeline([("zcount", "z", *each) for each in asked], [between(pairs, float(a), float(b)) for a, b in asked])
+        conn.pipeline(
+            [("zcount", "z", *each) for each in asked], [between(pairs, float(a), float(b)) for a, b in asked]
+        )
 
 
 @points(2, "what is not there, and errors")
@@ -71,12 +73,15 @@ def test_errors(work: Submission) -> None:
 
 @points(4, "the work of a count")
 def test_work(work: Submission) -> None:
-    """Twenty thousand pairs, each with a score of its own, then all with one. How many functions does the server enter?"""
+    """Twenty thousand pairs, each with a score of its own, then all with one. How many functions does the server
+    enter?"""
     n = 20_000
     with work.count("strcmp") as counted, counting_server(work).server() as server, server.connect() as conn:
         add_all(conn, "z", [(i, f"n{i}") for i in range(n)])
         add_all(conn, "one", [(7, f"n{i}") for i in range(n)])
-        for key, low, high, expected in (("z", 1000, 18_999, 18_000), ("z", "-inf", "inf", n), ("one", 7, 7, n), ("one", "-inf", 6, 0)):
+        for key, low, high, expected in (
+            ("z", 1000, 18_999, 18_000), ("z", "-inf", "inf", n), ("one", 7, 7, n), ("one", "-inf", 6, 0)
+        ):
             counted.reset()
             conn.ask("zcount", key, low, high, expect=expected)
             work.expect(

@@ -87,7 +87,8 @@ int main(void) {
 
 @points(3, "zrank")
 def test_zrank(work: Submission) -> None:
-    """zrank after each of many steps in which pairs come, get another score, and go; then what is not there, and errors."""
+    """zrank after each of many steps in which pairs come, get another score, and go; then what is not there, and
+    errors."""
     rng = random.Random(11)
     pairs = Pairs()
     names = [b"n%d" % i for i in range(60)]

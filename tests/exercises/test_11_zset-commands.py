@@ -40,7 +40,8 @@ def test_zcard(work: Submission) -> None:
 
 @points(3, "zincrby")
 def test_zincrby(work: Submission) -> None:
-    """Three hundred amounts, to names that are there and to new ones. The set is compared with a model again and again."""
+    """Three hundred amounts, to names that are there and to new ones. The set is compared with a model again and
+    again."""
     rng = random.Random(13)
     pairs = Pairs()
     with Server(11) as server, server.connect() as conn:
@@ -83,7 +84,8 @@ def test_no_sum(work: Submission) -> None:
 
 @points(3, "zremrange")
 def test_zremrange(work: Submission) -> None:
-    """Removals from every kind of place on, with every kind of limit. Each answer, and what is left, against a model."""
+    """Removals from every kind of place on, with every kind of limit. Each answer, and what is left, against a
+    model."""
     rng = random.Random(14)
     with Server(11) as server, server.connect() as conn:
         conn.ask("zremrange", "none", 0, "", 5, expect=0)
@@ -118,7 +120,10 @@ def test_errors(work: Submission) -> None:
             conn.ask("zremrange", "z", 0, "", bad, expect=Err(ERR_ARG))
         for bad in ("", "x", "nan", "1e400"):
             conn.ask("zremrange", "z", bad, "", 1, expect=Err(ERR_ARG))
-        for words in (("zcard",), ("zcard", "z", 1), ("zincrby", "z", 1), ("zincrby", "z", 1, "n", 1), ("zremrange", "z", 0, ""), ("zremrange", "z", 0, "", 1, 1)):
+        for words in (
+            ("zcard",), ("zcard", "z", 1), ("zincrby", "z", 1), ("zincrby", "z", 1, "n", 1), ("zremrange", "z", 0, ""),
+            ("zremrange", "z", 0, "", 1, 1),
+        ):  # fmt: skip
             conn.ask(*words, expect=Err(ERR_ARG))
         conn.ask("get", "s", expect=b"text")
         conn.ask("zquery", "z", *ALL, expect=[b"n", 1.0])

@@ -1,4 +1,5 @@
-"""12-clients: a command that answers how many connections there are, and how long the first of the list has been idle."""
+"""12-clients: a command that answers how many connections there are, and how long the first of the list has been
+idle."""
 from __future__ import annotations
 
 from contextlib import ExitStack
@@ -13,7 +14,10 @@ def expect_clients(work: Submission, conn: Conn, n: int, idle_ms: int, after: st
     came = conn.ask("clients")
     what = f"(arr) len=2: (int) {n}, (int) {idle_ms}"
     if not isinstance(came, list) or len(came) != 2 or not all(isinstance(each, int) for each in came):
-        work.fail(tried=f"clients, {after}", came=wire.show_value(came), expected=what, cause="is it an array of two integers?")
+        work.fail(
+            tried=f"clients, {after}", came=wire.show_value(came), expected=what,
+            cause="is it an array of two integers?",
+        )  # fmt: skip
     assert isinstance(came, list)
     work.expect(
         came[0] == n,
@@ -34,7 +38,9 @@ def expect_clients(work: Submission, conn: Conn, n: int, idle_ms: int, after: st
 @points(2, "answers as before")
 def test_answers_as_before(work: Submission) -> None:
     """The chapter's tests of values of each type, and of connections that are timed out."""
-    work.chapter_tests("idle_connections_are_closed or zero_means_never or says_whom_it_removes or replies_byte_for_byte")
+    work.chapter_tests(
+        "idle_connections_are_closed or zero_means_never or says_whom_it_removes or replies_byte_for_byte"
+    )
 
 
 @points(3, "how many")
@@ -109,7 +115,9 @@ def test_without_a_timeout(work: Submission) -> None:
     with Clock(work) as clock, clock.server(IDLE_TIMEOUT_MS=0) as server, ExitStack() as stack:
         one, _ = (stack.enter_context(clock.connect(server)) for _ in range(2))
         clock.advance(86_400_000)
-        expect_clients(work, one, 2, 86_400_000, "with another that has said nothing for a day, under IDLE_TIMEOUT_MS=0")
+        expect_clients(
+            work, one, 2, 86_400_000, "with another that has said nothing for a day, under IDLE_TIMEOUT_MS=0"
+        )
 
 
 @points(1, "wrong number of arguments")

@@ -92,7 +92,8 @@ int main(void) {
             g_last = INT64_MIN;
             timers_run(&g_timers, g_now);
             for (int i = 0; i < k_timers; i++) {
-                check(!g_items[i].waits || g_items[i].deadline_ms >= g_now, "a timer whose deadline is past has not gone off");
+                check(!g_items[i].waits || g_items[i].deadline_ms >= g_now,
+                    "a timer whose deadline is past has not gone off");
             }
         }
         compare();
@@ -105,7 +106,8 @@ int main(void) {
     compare();
     g_now += 7;
     timers_run(&g_timers, g_now);
-    check(avl_cnt(g_timers.root) == k_timers, "timers went off in the very millisecond of their deadline: it is not past yet");
+    check(avl_cnt(g_timers.root) == k_timers,
+        "timers went off in the very millisecond of their deadline: it is not past yet");
     g_now++;
     g_last = INT64_MIN;
     timers_run(&g_timers, g_now);
@@ -180,13 +182,19 @@ def expect_ok(work: Submission, ran: Ran, cause: str) -> None:
 @points(3, "timers beside a model")
 def test_model(work: Submission) -> None:
     """Two hundred timers are set, set again, stopped and go off, thirty thousand steps; many have the same deadline."""
-    expect_ok(work, work.run([work.build({"model.c": MODEL}, "model")]), "is a deadline written while its timer is in the tree? What becomes of equal ones?")
+    expect_ok(
+        work, work.run([work.build({"model.c": MODEL}, "model")]),
+        "is a deadline written while its timer is in the tree? What becomes of equal ones?",
+    )  # fmt: skip
 
 
 @points(2, "functions that meddle")
 def test_meddling(work: Submission) -> None:
     """When a timer goes off, its function sets, stops and frees other timers, and itself."""
-    expect_ok(work, work.run([work.build({"meddling.c": MEDDLING}, "meddling")]), "is a pointer to the next timer kept across the call of a function?")
+    expect_ok(
+        work, work.run([work.build({"meddling.c": MEDDLING}, "meddling")]),
+        "is a pointer to the next timer kept across the call of a function?",
+    )  # fmt: skip
 
 
 @points(4, "a timeout for each connection")
@@ -212,14 +220,22 @@ def test_own_timeouts(work: Submission) -> None:
             if due[first] > 10**9:
                 break
             wait = clock.wait
-            work.expect(wait == due[first] - clock.now + 1, came=f"the server means to wait {wait} ms", expected=f"{due[first] - clock.now + 1} ms, for the connection that is due first",
-                        cause="which timer is the nearest? Is the timeout of each connection its own?")  # fmt: skip
+            work.expect(
+                wait == due[first] - clock.now + 1,
+                came=f"the server means to wait {wait} ms",
+                expected=f"{due[first] - clock.now + 1} ms, for the connection that is due first",
+                cause="which timer is the nearest? Is the timeout of each connection its own?",
+            )
             clock.advance(due[first] - clock.now + 1)
             for conn in list(conns):
                 gone = due[conn] < clock.now
                 work.expect(
                     clock.is_open(conn) != gone,
-                    came=f"a connection with a timeout of {timeout[conn]} ms is {'still open' if gone else 'closed'} {clock.now - due[conn] + timeout[conn]} ms after it spoke last",
+                    came=(
+                        f"a connection with a timeout of {timeout[conn]} ms is"
+                        f" {'still open' if gone else 'closed'} {clock.now - due[conn] + timeout[conn]} ms after it"
+                        " spoke last"
+                    ),
                     expected="it is closed when more than its own timeout has passed",
                 )
                 if gone:
@@ -227,9 +243,16 @@ def test_own_timeouts(work: Submission) -> None:
         for conn in conns:
             conn.ask("timeout", "50", expect=timeout[conn])
         clock.advance(51)
-        work.expect(not any(clock.is_open(conn) for conn in conns), came="a connection with a timeout of 50 ms is still open after 51 ms", expected="closed",
-                    cause="does the new timeout count from now on?")  # fmt: skip
-        work.expect(clock.wait == -1, came=f"with no connection left the server means to wait {clock.wait} ms", expected="for ever")
+        work.expect(
+            not any(clock.is_open(conn) for conn in conns),
+            came="a connection with a timeout of 50 ms is still open after 51 ms",
+            expected="closed",
+            cause="does the new timeout count from now on?",
+        )
+        work.expect(
+            clock.wait == -1, came=f"with no connection left the server means to wait {clock.wait} ms",
+            expected="for ever",
+        )  # fmt: skip
 
 
 @points(1, "numbers that are not allowed")
@@ -249,4 +272,7 @@ def test_arguments(work: Submission) -> None:
 @points(2, "answers as before")
 def test_answers_as_before(work: Submission) -> None:
     """The chapter's tests of idle connections, of zero as the timeout, and of connections that come and go."""
-    work.chapter_tests("idle_connections_are_closed or zero_means_never or come_stall_and_go or says_whom_it_removes or one_poll_for_each_timer")
+    work.chapter_tests(
+        "idle_connections_are_closed or zero_means_never or come_stall_and_go or says_whom_it_removes or"
+        " one_poll_for_each_timer"
+    )

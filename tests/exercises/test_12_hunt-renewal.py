@@ -29,7 +29,8 @@ def take_some(clock: Clock, conn: Conn) -> None:
 
 @points(3, "others beside a slow client")
 def test_others_beside_a_slow_client(work: Submission) -> None:
-    """One client takes a long reply slowly. Two others say nothing, one that came before it asked, and one that came after."""
+    """One client takes a long reply slowly. Two others say nothing, one that came before it asked, and one that came
+    after."""
     with Clock(work) as clock, clock.server(IDLE_TIMEOUT_MS=TIMEOUT) as server, ExitStack() as stack:
         slow, early = (stack.enter_context(clock.connect(server, rcvbuf=4096)) for _ in range(2))
         slow_reader(clock, server, slow, 6)
@@ -76,9 +77,15 @@ def test_the_slow_client(work: Submission) -> None:
                 )
                 take_some(clock, slow)
             clock.advance(TIMEOUT)
-            work.expect(server.fd_count() == open_files, came="it was closed after 5000 ms without a byte", expected="not before more than that")
+            work.expect(
+                server.fd_count() == open_files, came="it was closed after 5000 ms without a byte",
+                expected="not before more than that",
+            )  # fmt: skip
             clock.advance(1)
-            work.expect(server.fd_count() < open_files, came="it is still open 5001 ms after the last byte", expected="it is closed")
+            work.expect(
+                server.fd_count() < open_files, came="it is still open 5001 ms after the last byte",
+                expected="it is closed",
+            )  # fmt: skip
 
 
 @points(2, "to the millisecond")
@@ -99,7 +106,10 @@ def test_to_the_millisecond(work: Submission) -> None:
             if due > clock.now:
                 clock.advance(due - clock.now)
             if due > last:
-                work.expect(clock.is_open(conn), came="a connection was closed when it had been idle for 5000 ms", expected="more than 5000 ms")
+                work.expect(
+                    clock.is_open(conn), came="a connection was closed when it had been idle for 5000 ms",
+                    expected="more than 5000 ms",
+                )  # fmt: skip
             last = due
             if due + 1 > clock.now:
                 clock.advance(1)
@@ -121,4 +131,6 @@ def test_to_the_millisecond(work: Submission) -> None:
 @points(1, "the chapter's tests")
 def test_chapter(work: Submission) -> None:
     """The chapter's tests: an order of renewals, connections that end in every way, replies that are taken slowly."""
-    work.chapter_tests("each_at_its_own_time or come_stall_and_go or replies_that_are_taken_renew or says_whom_it_removes")
+    work.chapter_tests(
+        "each_at_its_own_time or come_stall_and_go or replies_that_are_taken_renew or says_whom_it_removes"
+    )

@@ -13,7 +13,10 @@ REQUEST = wire.request("set", "key", "a value of some length")
 
 
 def expect_there(work: Submission, clock: Clock, conn: Conn, there: bool, what: str, expected: str, cause: str) -> None:
-    work.expect(clock.is_open(conn) == there, came=f"the connection is {'closed' if there else 'still open'} {what}", expected=expected, cause=cause)
+    work.expect(
+        clock.is_open(conn) == there, came=f"the connection is {'closed' if there else 'still open'} {what}",
+        expected=expected, cause=cause,
+    )  # fmt: skip
 
 
 @points(2, "answers as before")
@@ -26,23 +29,40 @@ def test_answers_as_before(work: Submission) -> None:
 def test_trickling(work: Submission) -> None:
     """READ_TIMEOUT_MS=3000 beside IDLE_TIMEOUT_MS=1000: a request comes a byte at a time, one every 400 ms."""
     for first in (1, 4, 9):
-        with Clock(work) as clock, clock.server(IDLE_TIMEOUT_MS=1000, READ_TIMEOUT_MS=3000, WRITE_TIMEOUT_MS=0) as server:
+        with Clock(work) as clock, clock.server(
+            IDLE_TIMEOUT_MS=1000, READ_TIMEOUT_MS=3000, WRITE_TIMEOUT_MS=0
+        ) as server:
             with clock.connect(server) as conn:
                 clock.advance(700)
                 clock.send(conn, REQUEST[:first])
                 for i in range(first, first + 7):
                     clock.advance(400)
-                    expect_there(work, clock, conn, True, f"{(i - first + 1) * 400} ms after the first byte of a request", "the limit is 3000 ms", "does the time begin with the first byte, and not when the connection was accepted?")
+                    expect_there(
+                        work, clock, conn, True, f"{(i - first + 1) * 400} ms after the first byte of a request",
+                        "the limit is 3000 ms",
+                        "does the time begin with the first byte, and not when the connection was accepted?",
+                    )  # fmt: skip
                     clock.send(conn, REQUEST[i : i + 1])
                 clock.advance(200)
-                expect_there(work, clock, conn, True, "3000 ms after the first byte of a request", "it is closed when it was more than 3000 ms", "is the comparison the same as for idle connections?")
+                expect_there(
+                    work, clock, conn, True, "3000 ms after the first byte of a request",
+                    "it is closed when it was more than 3000 ms", "is the comparison the same as for idle connections?",
+                )  # fmt: skip
                 clock.advance(1)
-                expect_there(work, clock, conn, False, "3001 ms after the first byte of a request", "closed: the limit is 3000 ms for all of it", "do bytes that follow renew the time?")
-    with Clock(work) as clock, clock.server(IDLE_TIMEOUT_MS=1000, READ_TIMEOUT_MS=0, WRITE_TIMEOUT_MS=0) as server, clock.connect(server) as conn:
+                expect_there(
+                    work, clock, conn, False, "3001 ms after the first byte of a request",
+                    "closed: the limit is 3000 ms for all of it", "do bytes that follow renew the time?",
+                )  # fmt: skip
+    with Clock(work) as clock, clock.server(
+        IDLE_TIMEOUT_MS=1000, READ_TIMEOUT_MS=0, WRITE_TIMEOUT_MS=0
+    ) as server, clock.connect(server) as conn:
         for i in range(len(REQUEST) - 1):
             clock.send(conn, REQUEST[i : i + 1])
             clock.advance(900)
-            expect_there(work, clock, conn, True, f"after {i + 1} bytes with READ_TIMEOUT_MS=0", "there is no limit for a request", "0 means: no limit")
+            expect_there(
+                work, clock, conn, True, f"after {i + 1} bytes with READ_TIMEOUT_MS=0",
+                "there is no limit for a request", "0 means: no limit",
+            )  # fmt: skip
         conn.send(REQUEST[-1:])
         conn.recv(None)
 
@@ -51,27 +71,39 @@ def test_trickling(work: Submission) -> None:
 def test_one_after_another(work: Submission) -> None:
     """READ_TIMEOUT_MS=1000: requests whose parts come 800 ms apart, the end of one with the beginning of the next."""
     half = len(REQUEST) // 2
-    with Clock(work) as clock, clock.server(IDLE_TIMEOUT_MS=5000, READ_TIMEOUT_MS=1000) as server, clock.connect(server) as conn:
+    with Clock(work) as clock, clock.server(
+        IDLE_TIMEOUT_MS=5000, READ_TIMEOUT_MS=1000
+    ) as server, clock.connect(server) as conn:
         cause = "is the time of the first request stopped when it is taken, and begun anew for what lies behind it?"
         conn.send(REQUEST * 3 + REQUEST[:half])
         for _ in range(3):
             conn.recv(None)
         for i in range(4):
             clock.advance(800)
-            expect_there(work, clock, conn, True, f"at part {i + 2} of a stream in which no request took longer than 800 ms", "each request has 1000 ms", cause)
+            expect_there(
+                work, clock, conn, True, f"at part {i + 2} of a stream in which no request took longer than 800 ms",
+                "each request has 1000 ms", cause,
+            )  # fmt: skip
             conn.send(REQUEST[half:] + REQUEST[:half])
             conn.recv(None)
         clock.advance(700)
         conn.send(REQUEST[half:])
         conn.recv(None)
         clock.advance(4000)
-        expect_there(work, clock, conn, True, "4000 ms after a complete request", "no request has begun, and the limit for idling is 5000 ms", "is the timer stopped when a request is complete and nothing follows?")
+        expect_there(
+            work, clock, conn, True, "4000 ms after a complete request",
+            "no request has begun, and the limit for idling is 5000 ms",
+            "is the timer stopped when a request is complete and nothing follows?",
+        )  # fmt: skip
         conn.send(REQUEST + REQUEST[:half])
         conn.recv(None)
         clock.advance(1000)
         expect_there(work, clock, conn, True, "1000 ms after the first bytes of a request", "more than 1000 ms", cause)
         clock.advance(1)
-        expect_there(work, clock, conn, False, "1001 ms after the first bytes of a request, which came with the end of the one before", "closed", cause)
+        expect_there(
+            work, clock, conn, False,
+            "1001 ms after the first bytes of a request, which came with the end of the one before", "closed", cause,
+        )  # fmt: skip
 
 
 def slow_reader(clock: Clock, server: Server, stack: ExitStack, more: bytes = b"") -> Conn:
@@ -93,7 +125,9 @@ def take(clock: Clock, conn: Conn) -> None:
 @points(3, "replies that are taken slowly")
 def test_replies(work: Submission) -> None:
     """WRITE_TIMEOUT_MS=3000 beside IDLE_TIMEOUT_MS=2000: a client takes a part of its replies every 1000 ms."""
-    with Clock(work) as clock, clock.server(IDLE_TIMEOUT_MS=2000, READ_TIMEOUT_MS=0, WRITE_TIMEOUT_MS=3000) as server, ExitStack() as stack:
+    with Clock(work) as clock, clock.server(
+        IDLE_TIMEOUT_MS=2000, READ_TIMEOUT_MS=0, WRITE_TIMEOUT_MS=3000
+    ) as server, ExitStack() as stack:
         clock.settle()
         files = server.fd_count()
         conn = slow_reader(clock, server, stack)
@@ -101,7 +135,10 @@ def test_replies(work: Submission) -> None:
             clock.advance(1000)
             take(clock, conn)
         clock.advance(1000)
-        work.expect(server.fd_count() == files + 1, came="the connection is closed 3000 ms after its replies began to wait", expected="more than 3000 ms")
+        work.expect(
+            server.fd_count() == files + 1, came="the connection is closed 3000 ms after its replies began to wait",
+            expected="more than 3000 ms",
+        )  # fmt: skip
         clock.advance(1)
         work.expect(
             server.fd_count() == files,
@@ -115,29 +152,49 @@ def test_replies(work: Submission) -> None:
         conn.unanswered.clear()
         clock.settle()
         clock.advance(1999)
-        work.expect(server.fd_count() == files + 1, came="a connection was closed 3899 ms after its replies began to wait, though it has taken all of them",
-                    expected="when all is through the time is stopped", cause="where is the timer of the replies stopped?")  # fmt: skip
-    with Clock(work) as clock, clock.server(IDLE_TIMEOUT_MS=0, READ_TIMEOUT_MS=1000, WRITE_TIMEOUT_MS=0) as server, ExitStack() as stack:
+        work.expect(
+            server.fd_count() == files + 1,
+            came="a connection was closed 3899 ms after its replies began to wait, though it has taken all of them",
+            expected="when all is through the time is stopped",
+            cause="where is the timer of the replies stopped?",
+        )
+    with Clock(work) as clock, clock.server(
+        IDLE_TIMEOUT_MS=0, READ_TIMEOUT_MS=1000, WRITE_TIMEOUT_MS=0
+    ) as server, ExitStack() as stack:
         clock.settle()
         files = server.fd_count()
         conn = slow_reader(clock, server, stack, REQUEST[:9])
         clock.advance(5000)
-        work.expect(server.fd_count() == files + 1, came="a connection was closed for a request of which a part lies behind replies that wait",
-                    expected="its time begins when the replies are through", cause="does the timer run while the connection writes?")  # fmt: skip
+        work.expect(
+            server.fd_count() == files + 1,
+            came="a connection was closed for a request of which a part lies behind replies that wait",
+            expected="its time begins when the replies are through",
+            cause="does the timer run while the connection writes?",
+        )
         conn.recv_exactly(4 + 5 + SIZE)
         clock.settle()
         clock.advance(1000)
-        work.expect(server.fd_count() == files + 1, came="it was closed 1000 ms after the replies were through", expected="more than 1000 ms")
+        work.expect(
+            server.fd_count() == files + 1, came="it was closed 1000 ms after the replies were through",
+            expected="more than 1000 ms",
+        )  # fmt: skip
         clock.advance(1)
-        work.expect(server.fd_count() == files, came="it is still open 1001 ms after the replies were through", expected="closed: a part of a request has been there since")
+        work.expect(
+            server.fd_count() == files, came="it is still open 1001 ms after the replies were through",
+            expected="closed: a part of a request has been there since",
+        )  # fmt: skip
 
 
 @points(2, "how long the loop sleeps")
 def test_sleep(work: Submission) -> None:
     """Timers of all three kinds wait, in different orders. How long does the server mean to wait in poll()?"""
-    for idle, read, write in ((9000, 5000, 7000), (5000, 9000, 7000), (9000, 7000, 5000), (0, 0, 4000), (0, 4000, 0), (0, 0, 0)):
+    for idle, read, write in (
+        (9000, 5000, 7000), (5000, 9000, 7000), (9000, 7000, 5000), (0, 0, 4000), (0, 4000, 0), (0, 0, 0)
+    ):
         with Clock(work) as clock, ExitStack() as stack:
-            server = stack.enter_context(clock.server(IDLE_TIMEOUT_MS=idle, READ_TIMEOUT_MS=read, WRITE_TIMEOUT_MS=write))
+            server = stack.enter_context(
+                clock.server(IDLE_TIMEOUT_MS=idle, READ_TIMEOUT_MS=read, WRITE_TIMEOUT_MS=write)
+            )
             conn = stack.enter_context(clock.connect(server))
             clock.send(conn, REQUEST[:9])
             slow_reader(clock, server, stack)
@@ -147,7 +204,10 @@ def test_sleep(work: Submission) -> None:
             came = clock.wait
             work.expect(
                 came == expected,
-                tried=f"idle {idle}, read {read}, write {write} ms: a request in part and replies that wait, both for 100 ms",
+                tried=(
+                    f"idle {idle}, read {read}, write {write} ms: a request in part and replies that wait, both for"
+                    " 100 ms"
+                ),
                 came=f"it means to wait {came} ms" if came >= 0 else "it means to wait for ever",
                 expected=f"{expected} ms, when the first of them is due" if kinds else "for ever: all are 0",
                 cause="is the nearest of three deadlines taken?",

@@ -48,7 +48,10 @@ def test_moves(work: Submission) -> None:
             expected="10 times, or 11: once in 100 ms",
             cause="does a read move it, and the write that follows move it again?",
         )
-        work.expect(came >= 9, tried="one connection asks every millisecond, a thousand times", came=f"its node was moved {came} times", expected="about 10 times: it must come to the end now and then")
+        work.expect(
+            came >= 9, tried="one connection asks every millisecond, a thousand times",
+            came=f"its node was moved {came} times", expected="about 10 times: it must come to the end now and then",
+        )  # fmt: skip
         conns += [stack.enter_context(clock.connect(server)) for _ in range(4)]
         came = talk(clock, conns, 300, 1)
         work.expect(
@@ -60,11 +63,15 @@ def test_moves(work: Submission) -> None:
         )
         clock.advance(200)
         came = talk(clock, conns, 1000, 100)
-        work.expect(came >= 45, tried="five connections ask once every 100 ms, ten times", came=f"nodes were moved {came} times", expected="about 50 times: 100 ms have passed each time")
+        work.expect(
+            came >= 45, tried="five connections ask once every 100 ms, ten times",
+            came=f"nodes were moved {came} times", expected="about 50 times: 100 ms have passed each time",
+        )  # fmt: skip
 
 
 def silence(clock: Clock, server: Server, stack: ExitStack) -> List[Tuple[int, int]]:
-    """Twelve connections speak at any time for a second, then fall silent. Returns for each how long it was idle when it
+    """Twelve connections speak at any time for a second, then fall silent. Returns for each how long it was idle when
+    it
     was seen open last, and when it was seen closed first."""
     rng = random.Random(12)
     conns = [stack.enter_context(clock.connect(server)) for _ in range(12)]
@@ -104,13 +111,15 @@ def test_nobody_early(work: Submission) -> None:
         for _ in range(20):
             clock.advance(50)
             work.expect(clock.is_open(conn), tried="with IDLE_TIMEOUT_MS=60 a connection asks every 50 ms",
-                        came="it was closed", expected="it stays: it has never been idle for 60 ms", cause="is the time of the last byte written every time?")  # fmt: skip
+                        came="it was closed", expected="it stays: it has never been idle for 60 ms",
+                        cause="is the time of the last byte written every time?")  # fmt: skip
             conn.ask("get", "k", expect=None)
 
 
 @points(2, "nobody late, and no spinning")
 def test_nobody_late(work: Submission) -> None:
-    """The same twelve: is anyone closed more than 100 ms too late? And how often is poll() called when one of them is due?"""
+    """The same twelve: is anyone closed more than 100 ms too late? And how often is poll() called when one of them is
+    due?"""
     with Clock(work, COUNTED) as clock, clock.server(IDLE_TIMEOUT_MS=TIMEOUT) as server, ExitStack() as stack:
         before = clock.polls
         for seen, closed in silence(clock, server, stack):
@@ -118,9 +127,15 @@ def test_nobody_late(work: Submission) -> None:
                 0 < closed <= TIMEOUT + LATE + 1,
                 came=f"a connection was still open when it had been idle for {seen} ms",
                 expected="closed after 5000 ms, or up to 100 ms more",
-                cause="how far can the first of the list be ahead of those behind it? Is it moved when 100 ms have passed?",
+                cause=(
+                    "how far can the first of the list be ahead of those behind it? Is it moved when 100 ms have"
+                    " passed?"
+                ),
             )
-        work.expect(clock.polls - before < 900, came=f"poll() was called {clock.polls - before} times", expected="some 450 times, for 400 requests and twelve timers")
+        work.expect(
+            clock.polls - before < 900, came=f"poll() was called {clock.polls - before} times",
+            expected="some 450 times, for 400 requests and twelve timers",
+        )  # fmt: skip
     with Clock(work, COUNTED) as clock, clock.server(IDLE_TIMEOUT_MS=TIMEOUT) as server, clock.connect(server) as conn:
         conn.ask("get", "k", expect=None)
         clock.advance(90)
@@ -128,8 +143,12 @@ def test_nobody_late(work: Submission) -> None:
         clock.settle()
         before = clock.polls
         clock.advance(4911)
-        work.expect(clock.polls - before <= 2, tried="a connection speaks 90 ms after it was moved, and falls silent",
-                    came=f"poll() was called {clock.polls - before} times when its place in the list was due, and it was not", expected="once at most")  # fmt: skip
+        work.expect(
+            clock.polls - before <= 2,
+            tried="a connection speaks 90 ms after it was moved, and falls silent",
+            came=f"poll() was called {clock.polls - before} times when its place in the list was due, and it was not",
+            expected="once at most",
+        )
         clock.advance(89)
         work.expect(clock.is_open(conn), came="it was closed after 5000 ms", expected="more than 5000 ms")
         clock.advance(1 + LATE)

@@ -18,9 +18,11 @@ def fill(conn: Conn, names: List[str], ms: int) -> None:
 
 @points(3, "what clients see")
 def test_what_clients_see(work: Submission) -> None:
-    """Keys at their deadline, and one millisecond later, met by every command; deadlines that are moved and taken away."""
+    """Keys at their deadline, and one millisecond later, met by every command; deadlines that are moved and taken
+    away."""
     commands: Dict[str, tuple] = {
-        "get": (("get", "k"), None), "del": (("del", "k"), 0), "pttl": (("pttl", "k"), -2), "persist": (("persist", "k"), 0),
+        "get": (("get", "k"), None), "del": (("del", "k"), 0), "pttl": (("pttl", "k"), -2),
+        "persist": (("persist", "k"), 0),
         "expire": (("expire", "k", "9"), 0), "zscore": (("zscore", "k", "n"), None), "set": (("set", "k", "w"), None),
         "zadd": (("zadd", "k", "1", "n"), 1), "keys": (("keys",), []),
     }  # fmt: skip
@@ -48,7 +50,10 @@ def test_what_clients_see(work: Submission) -> None:
         conn.pipeline([("del", name) for name in names], [1, 0, 1, 0] * 15)
         conn.ask("pexpire", "none", "5", expect=0)
         conn.ask("pexpire", "none", "x", expect=Err(4))
-    work.chapter_tests("zero_or_less_deletes or far_deadlines or deadlines_that_do_not_fit or others_keep_the_ttl or a_new_key_has_no_ttl")
+    work.chapter_tests(
+        "zero_or_less_deletes or far_deadlines or deadlines_that_do_not_fit or others_keep_the_ttl or"
+        " a_new_key_has_no_ttl"
+    )
 
 
 @points(2, "ten rounds a second")
@@ -57,11 +62,18 @@ def test_rounds(work: Submission) -> None:
     with Clock(work) as clock, clock.server(IDLE_TIMEOUT_MS=0) as server, server.connect() as conn:
         conn.ask("set", "k", "v", expect=None)
         for words in (("persist", "k"), ("del", "k"), ("set", "k", "w")):
-            work.expect(clock.wait == -1, came=f"without a key that expires the server means to wait {clock.wait} ms", expected="for ever")
+            work.expect(
+                clock.wait == -1, came=f"without a key that expires the server means to wait {clock.wait} ms",
+                expected="for ever",
+            )  # fmt: skip
             conn.ask("set", "k", "v", expect=None)
             conn.ask("pexpire", "k", str(NONE), expect=1)
-            work.expect(0 <= clock.wait <= 101, came=f"with a key that expires in {NONE} ms the server means to wait {clock.wait} ms", expected="100 ms at most: a round is every 100 ms",
-                        cause="the loop does not know deadlines any more")  # fmt: skip
+            work.expect(
+                0 <= clock.wait <= 101,
+                came=f"with a key that expires in {NONE} ms the server means to wait {clock.wait} ms",
+                expected="100 ms at most: a round is every 100 ms",
+                cause="the loop does not know deadlines any more",
+            )
             clock.advance(200)
             before = clock.polls
             for _ in range(300):
@@ -74,22 +86,30 @@ def test_rounds(work: Submission) -> None:
                 cause="when is the next round, after one that was a little late?",
             )
             conn.ask(*words)
-        work.expect(clock.wait == -1, came=f"after the last deadline was taken away the server means to wait {clock.wait} ms", expected="for ever")
+        work.expect(
+            clock.wait == -1, came=f"after the last deadline was taken away the server means to wait {clock.wait} ms",
+            expected="for ever",
+        )  # fmt: skip
 
 
 @points(3, "keys that nobody asks for")
 def test_nobody_asks(work: Submission) -> None:
-    """A thousand keys are due, alone and among two hundred that are not; others beside them have lost their deadlines. How
+    """A thousand keys are due, alone and among two hundred that are not; others beside them have lost their deadlines.
+    How
     many are freed after a while?"""
     rng = random.Random(13)
     for others in (0, 200):
-        with Clock(work) as clock, work.count("free") as freed, clock.server(IDLE_TIMEOUT_MS=0) as server, server.connect() as conn:
+        with Clock(work) as clock, work.count("free") as freed, clock.server(
+            IDLE_TIMEOUT_MS=0
+        ) as server, server.connect() as conn:
             fill(conn, [f"stay{i}" for i in range(others)], NONE)
             conn.ask("set", "plain", "v", expect=None)
             mixed = [f"go{i}" for i in range(1000)] + [f"other{i}" for i in range(400)]
             rng.shuffle(mixed)
             fill(conn, mixed, 500)
-            conn.pipeline([(rng.choice(["persist", "del"]), f"other{i}") for i in rng.sample(range(400), 400)], [1] * 400)
+            conn.pipeline(
+                [(rng.choice(["persist", "del"]), f"other{i}") for i in rng.sample(range(400), 400)], [1] * 400
+            )
             conn.pipeline([("del", f"other{i}") for i in range(400)])
             clock.advance(500)
             before = freed["free"]
@@ -102,10 +122,15 @@ def test_nobody_asks(work: Submission) -> None:
                 tried=f"1000 keys are due, and {others} others have a time to live that is far away",
                 came=f"after {40 + 200 * (others > 0)} rounds some {came} of them were freed",
                 expected="nearly all of the 1000" if others else "all 1000, where there are no others",
-                cause="is every sample taken from all keys with a time to live? Is one that is due freed with its entry?",
+                cause=(
+                    "is every sample taken from all keys with a time to live? Is one that is due freed with its entry?"
+                ),
             )
             if not others:
-                work.expect(clock.wait == -1, came=f"when all have gone the server means to wait {clock.wait} ms", expected="for ever")
+                work.expect(
+                    clock.wait == -1, came=f"when all have gone the server means to wait {clock.wait} ms",
+                    expected="for ever",
+                )  # fmt: skip
                 conn.ask("keys", expect=[b"plain"])
             conn.pipeline([("pttl", f"go{i}") for i in range(0, 1000, 50)], [-2] * 20)
             conn.pipeline([("get", f"stay{i}") for i in range(others)], [b"v"] * others)
@@ -114,7 +139,9 @@ def test_nobody_asks(work: Submission) -> None:
 @points(2, "the work of a round")
 def test_work_of_a_round(work: Submission) -> None:
     """Three thousand keys are due at the same time. How many are freed in each round? And where one of 20 is due?"""
-    with Clock(work) as clock, work.count("free") as freed, clock.server(IDLE_TIMEOUT_MS=0) as server, server.connect() as conn:
+    with Clock(work) as clock, work.count("free") as freed, clock.server(
+        IDLE_TIMEOUT_MS=0
+    ) as server, server.connect() as conn:
         fill(conn, [f"k{i}" for i in range(3000)], 1000)
         clock.advance(1000)
         for i in range(8):
@@ -127,8 +154,13 @@ def test_work_of_a_round(work: Submission) -> None:
                 expected="320 at most: 16 samples of 20",
                 cause="is there a bound, so that clients have their turn?",
             )
-            work.expect(i == 0 or came >= 315, came=f"{came} keys were freed in one round, while all that there are were due", expected="320: where 5 of 20 were due, the next sample follows at once")
-    with Clock(work) as clock, work.count("free") as freed, clock.server(IDLE_TIMEOUT_MS=0) as server, server.connect() as conn:
+            work.expect(
+                i == 0 or came >= 315, came=f"{came} keys were freed in one round, while all that there are were due",
+                expected="320: where 5 of 20 were due, the next sample follows at once",
+            )  # fmt: skip
+    with Clock(work) as clock, work.count("free") as freed, clock.server(
+        IDLE_TIMEOUT_MS=0
+    ) as server, server.connect() as conn:
         fill(conn, [f"stay{i}" for i in range(1900)], NONE)
         fill(conn, [f"go{i}" for i in range(20)], 100)
         clock.advance(100)
@@ -136,5 +168,9 @@ def test_work_of_a_round(work: Submission) -> None:
         for _ in range(10):
             clock.advance(100)
         came = freed["free"] - before
-        work.expect(came <= 16, came=f"in ten rounds {came} of 20 keys that were due were freed, among 1900 others", expected="a few: ten samples of 20 do not meet most of them",
-                    cause="does a round stop where fewer than 5 of 20 were due? Are they chosen at random?")  # fmt: skip
+        work.expect(
+            came <= 16,
+            came=f"in ten rounds {came} of 20 keys that were due were freed, among 1900 others",
+            expected="a few: ten samples of 20 do not meet most of them",
+            cause="does a round stop where fewer than 5 of 20 were due? Are they chosen at random?",
+        )

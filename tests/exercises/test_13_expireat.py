@@ -34,18 +34,24 @@ def test_near_and_far(work: Submission) -> None:
                 at = clock.wall // 1000 + ahead
                 conn.ask("set", "k", "v", expect=None)
                 conn.ask("expireat", "k", str(at), expect=1)
-                expect_left(work, clock, conn, "k", at, f"expireat k {at}, when the wall clock says {clock.wall / 1000:.3f}")
+                expect_left(
+                    work, clock, conn, "k", at, f"expireat k {at}, when the wall clock says {clock.wall / 1000:.3f}"
+                )
         for ms in (0, 1, 500, 999):
             clock.set_wall((ms - clock.wall) % 1000)
             at = clock.wall // 1000 + 3
             conn.ask("set", "k", "v", expect=None)
             conn.ask("expireat", "k", str(at), expect=1)
-            left = expect_left(work, clock, conn, "k", at, f"expireat k {at}, when the wall clock says {clock.wall / 1000:.3f}")
+            what = f"expireat k {at}, when the wall clock says {clock.wall / 1000:.3f}"
+            left = expect_left(work, clock, conn, "k", at, what)
             clock.advance(left)
             conn.ask("get", "k", expect=b"v")
             clock.advance(1)
             conn.ask("get", "k", expect=None)
-            work.expect(clock.wait == -1, came=f"when the key has gone the server means to wait {clock.wait} ms", expected="for ever")
+            work.expect(
+                clock.wait == -1, came=f"when the key has gone the server means to wait {clock.wait} ms",
+                expected="for ever",
+            )  # fmt: skip
 
 
 @points(2, "now and the past")
@@ -79,7 +85,9 @@ def test_no_point_in_time(work: Submission) -> None:
         conn.ask("set", "k", "v", expect=None)
         conn.ask("pexpire", "k", "5000000", expect=1)
         far = (INT64_MAX, INT64_MAX - 1, INT64_MAX // 1000 + 2 * 10**9, 2**64 // 1000 + clock.wall // 1000 + 5, 10**17)
-        for at in (*map(str, far), "", "x", "1.5", "1e9", " 1", "9223372036854775808", "-9223372036854775809", "1700000000x"):
+        for at in (
+            *map(str, far), "", "x", "1.5", "1e9", " 1", "9223372036854775808", "-9223372036854775809", "1700000000x"
+        ):
             for key in ("k", "none"):
                 came = conn.ask("expireat", key, at)
                 left = conn.ask("pttl", key)
@@ -104,7 +112,9 @@ def test_clock_is_set(work: Submission) -> None:
             at = clock.wall // 1000 + 100
             conn.ask("set", "k", "v", expect=None)
             conn.ask("expireat", "k", str(at), expect=1)
-            left = expect_left(work, clock, conn, "k", at, f"expireat k {at}, when the wall clock says {clock.wall / 1000:.3f}")
+            left = expect_left(
+                work, clock, conn, "k", at, f"expireat k {at}, when the wall clock says {clock.wall / 1000:.3f}"
+            )
             clock.set_wall(ahead)
             came = conn.ask("pttl", "k")
             work.expect(

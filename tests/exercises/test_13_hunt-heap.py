@@ -10,7 +10,8 @@ from grading import ROOT, Submission, points
 
 @points(3, "whose deadline is it")
 def test_whose_deadline(work: Submission) -> None:
-    """Up to forty keys get deadlines, and lose them through persist, set and del. Every time pttl is asked for all keys."""
+    """Up to forty keys get deadlines, and lose them through persist, set and del. Every time pttl is asked for all
+    keys."""
     rng = random.Random(13)
     with Clock(work) as clock, clock.server(IDLE_TIMEOUT_MS=0) as server, server.connect() as conn:
         for n in (1, 2, 3, 4, 7, 40):
@@ -22,7 +23,9 @@ def test_whose_deadline(work: Submission) -> None:
                 if key not in left:
                     conn.ask("set", key, "v", expect=None)
                     left[key] = -1
-                words = {"pexpire": ("pexpire", key, str(rng.randrange(1, 100) * 100_000)), "set": ("set", key, "v")}.get(how, (how, key))
+                words = {
+                    "pexpire": ("pexpire", key, str(rng.randrange(1, 100) * 100_000)), "set": ("set", key, "v")
+                }.get(how, (how, key))
                 conn.ask(*words)
                 said.append(" ".join(words))
                 left[key] = int(words[2]) if how == "pexpire" else -1
@@ -34,7 +37,8 @@ def test_whose_deadline(work: Submission) -> None:
                         came == left[name],
                         tried=f"{n} keys; the last commands were " + ", ".join(said[-4:]),
                         came=f"pttl {name}: (int) {came}",
-                        expected=f"(int) {left[name]}" + (", since nobody has given it a deadline, or it was taken away" if left[name] < 0 else ""),
+                        expected=f"(int) {left[name]}"
+                        + (", since nobody has given it a deadline, or it was taken away" if left[name] < 0 else ""),
                         cause="which item of the heap does the entry take for its own?",
                     )
             for name in left:
@@ -75,7 +79,8 @@ def test_heap_alone(work: Submission) -> None:
     last = "\n".join((ran.out + ran.err).splitlines()[-3:])
     work.expect(
         ran.status == 0,
-        came=f"it ended with {'exit status' if ran.status >= 0 else 'signal'} {abs(ran.status)}" + (f", and its last lines are\n{last}" if last else ""),
+        came=f"it ended with {'exit status' if ran.status >= 0 else 'signal'} {abs(ran.status)}"
+        + (f", and its last lines are\n{last}" if last else ""),
         expected="all tests passed",
         cause="each item must be where its record says, no item less than its parent, and who left must know it",
     )

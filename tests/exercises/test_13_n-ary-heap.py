@@ -95,7 +95,8 @@ def test_heap(work: Submission) -> None:
     last = "\n".join((ran.out + ran.err).splitlines()[-3:])
     work.expect(
         ran.status == 0,
-        came=f"it ended with {'exit status' if ran.status >= 0 else 'signal'} {abs(ran.status)}" + (f", and its last lines are\n{last}" if last else ""),
+        came=f"it ended with {'exit status' if ran.status >= 0 else 'signal'} {abs(ran.status)}"
+        + (f", and its last lines are\n{last}" if last else ""),
         expected="all tests passed",
         cause="is the least of all children found, however many there are, and none behind the end looked at?",
     )

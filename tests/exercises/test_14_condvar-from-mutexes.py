@@ -262,13 +262,16 @@ int main(void) {
         begin(&threads[i], i % 2 ? take : put, NULL);
     }
     join(threads, 4);
-    check(g_len == 0 && g_put == 2 * k_items && g_sum == 2 * k_items, "what was put into the queue and what was taken is not the same");
+    check(g_len == 0 && g_put == 2 * k_items && g_sum == 2 * k_items,
+        "what was put into the queue and what was taken is not the same");
 }
 """
 
 
 def expect_ok(work: Submission, ran: Ran, expected: str, cause: str = "") -> None:
-    came = (ran.out + ran.err).strip()[-300:] or f"it ended with {'exit status' if ran.status >= 0 else 'signal'} {abs(ran.status)}"
+    came = (ran.out + ran.err).strip()[
+        -300:
+    ] or f"it ended with {'exit status' if ran.status >= 0 else 'signal'} {abs(ran.status)}"
     if ran.status == -14:
         came = "somebody waits for ever"
     work.expect(ran.status == 0, came=came, expected=expected, cause=cause)
@@ -276,7 +279,8 @@ def expect_ok(work: Submission, ran: Ran, expected: str, cause: str = "") -> Non
 
 @points(2, "one thread")
 def test_one_thread(work: Submission) -> None:
-    """Signals come while nobody waits. Then a thread waits, and is signalled by another one, which has the mutex. Fifty times."""
+    """Signals come while nobody waits. Then a thread waits, and is signalled by another one, which has the mutex. Fifty
+    times."""
     ran = work.run([work.build({"alone.c": ALONE}, "alone")])
     cause = "does it give the caller's mutex back while it waits, and take it again?"
     if "nobody has signalled" in ran.out + ran.err:
@@ -286,17 +290,24 @@ def test_one_thread(work: Submission) -> None:
 
 @points(3, "the gap")
 def test_gap(work: Submission) -> None:
-    """The signal, and then the broadcast, comes when the waiter has unlocked the caller's mutex, and before it does anything else."""
+    """The signal, and then the broadcast, comes when the waiter has unlocked the caller's mutex, and before it does
+    anything else."""
     for name in ("cond_signal", "cond_broadcast"):
         ran = work.run([work.build({"gap.c": f"{HEAD}#define SIGNAL(cond) {name}(cond)\n{GAP}"}, "gap")])
-        expect_ok(work, ran, f"it is woken: {name}() came when it had given its mutex back", "is the waiter known to signallers before it unlocks the caller's mutex?")
+        expect_ok(
+            work, ran, f"it is woken: {name}() came when it had given its mutex back",
+            "is the waiter known to signallers before it unlocks the caller's mutex?",
+        )  # fmt: skip
 
 
 @points(2, "several threads")
 def test_several(work: Submission) -> None:
     """Six threads wait. Three signals come one by one, then a broadcast; then another thread waits. Thirty times."""
     ran = work.run([work.build({"several.c": SEVERAL}, "several")], seconds=12)
-    expect_ok(work, ran, "a signal wakes the one that has waited for longest, a broadcast all that wait", "is the list in order, and whole, when some have left it?")
+    expect_ok(
+        work, ran, "a signal wakes the one that has waited for longest, a broadcast all that wait",
+        "is the list in order, and whole, when some have left it?",
+    )  # fmt: skip
 
 
 @points(1, "sleeping")
@@ -307,12 +318,23 @@ def test_sleeping(work: Submission) -> None:
         ran = work.run([program], seconds=12)
     expect_ok(work, ran, "who waits sleeps, and is woken by a signal")
     locks = int(ran.out)
-    work.expect(locks <= 120, came=f"mutexes were locked {locks} times", expected="some 30 times: a few for each wait and each signal", cause="does a waiter look again and again?")
-    work.expect(counted["lock"] + counted["cond_wait"] == 0, came="functions of pthread mutexes or condition variables were called", expected="struct mutex, and nothing else")
+    work.expect(
+        locks <= 120, came=f"mutexes were locked {locks} times",
+        expected="some 30 times: a few for each wait and each signal", cause="does a waiter look again and again?",
+    )  # fmt: skip
+    work.expect(
+        counted["lock"] + counted["cond_wait"] == 0,
+        came="functions of pthread mutexes or condition variables were called",
+        expected="struct mutex, and nothing else",
+    )  # fmt: skip
 
 
 @points(2, "a queue")
 def test_queue(work: Submission) -> None:
-    """Two threads put 6000 items into a queue with room for three, two others take them, and others run at every step."""
+    """Two threads put 6000 items into a queue with room for three, two others take them, and others run at every
+    step."""
     ran = work.run([work.build({"queue.c": QUEUE}, "queue")], seconds=14)
-    expect_ok(work, ran, "all items go through", "draw a waiter and a signaller side by side: what does each see between two steps of the other?")
+    expect_ok(
+        work, ran, "all items go through",
+        "draw a waiter and a signaller side by side: what does each see between two steps of the other?",
+    )  # fmt: skip

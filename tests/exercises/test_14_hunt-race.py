@@ -132,14 +132,17 @@ ROADS: Dict[str, Callable[[Clock, Conn], None]] = {
 
 
 def all_roads(work: Submission, clock: Clock, server: Server, conn: Conn, which: str) -> None:
-    """A large set goes by each road, without a deadline and with one; keys beside it keep theirs, and the names come again."""
+    """A large set goes by each road, without a deadline and with one; keys beside it keep theirs, and the names come
+    again."""
     for i in range(20):
         conn.ask("set", f"other{i}", "v", expect=None)
         conn.ask("pexpire", f"other{i}", str(10**9 + i), expect=1)
     began = clock.now
     for name, road in ROADS.items():
         for ttl in (None, "5000000"):
-            tried = f"a set of {LARGE + 1} members, {'with' if ttl else 'without'} a time to live, goes by {name}; {which}"
+            tried = (
+                f"a set of {LARGE + 1} members, {'with' if ttl else 'without'} a time to live, goes by {name}; {which}"
+            )
             try:
                 build(conn, "big", LARGE + 1)
                 if ttl:
@@ -179,8 +182,12 @@ def test_slow_worker(work: Submission) -> None:
         all_roads(work, clock, server, conn, "the worker is slower than the loop")
         clock.advance(2 * 10**9)
         conn.ask("keys", expect=[])
-        work.expect(clock.wait == -1, came=f"with no key left the server means to wait {clock.wait} ms", expected="for ever: no deadline is left",
-                    cause="does the heap still hold the deadline of what was handed over?")  # fmt: skip
+        work.expect(
+            clock.wait == -1,
+            came=f"with no key left the server means to wait {clock.wait} ms",
+            expected="for ever: no deadline is left",
+            cause="does the heap still hold the deadline of what was handed over?",
+        )
 
 
 @points(1, "who frees what")
@@ -212,4 +219,7 @@ def test_own_pool(work: Submission) -> None:
     text = (ROOT / "chapters" / "14" / "test_thread_pool.c").read_text(encoding="utf-8")
     ran = work.run([work.build({"lab.c": text}, "lab")], seconds=40)
     last = "\n".join((ran.out + ran.err).splitlines()[-3:])
-    work.expect(ran.status == 0, tried="test_thread_pool.c of chapter 14 with your headers", came=last, expected="all tests passed")
+    work.expect(
+        ran.status == 0, tried="test_thread_pool.c of chapter 14 with your headers", came=last,
+        expected="all tests passed",
+    )  # fmt: skip

@@ -182,7 +182,9 @@ int main(void) {
 
 
 def expect_ok(work: Submission, ran: Ran, expected: str, cause: str = "") -> None:
-    came = (ran.out + ran.err).strip()[-300:] or f"it ended with {'exit status' if ran.status >= 0 else 'signal'} {abs(ran.status)}"
+    came = (ran.out + ran.err).strip()[
+        -300:
+    ] or f"it ended with {'exit status' if ran.status >= 0 else 'signal'} {abs(ran.status)}"
     if ran.status == -14:
         came = "somebody waits for ever"
     work.expect(ran.status == 0, came=came, expected=expected, cause=cause)
@@ -192,14 +194,20 @@ def expect_ok(work: Submission, ran: Ran, expected: str, cause: str = "") -> Non
 def test_one_at_a_time(work: Submission) -> None:
     """A thread locks and unlocks a thousand times, and locks once more. Then a second thread tries to lock."""
     ran = work.run([work.build({"alone.c": ALONE}, "alone")])
-    expect_ok(work, ran, "the second thread waits until the first one has unlocked", "with which number does the semaphore begin?")
+    expect_ok(
+        work, ran, "the second thread waits until the first one has unlocked",
+        "with which number does the semaphore begin?",
+    )  # fmt: skip
 
 
 @points(2, "counting together")
 def test_counting(work: Submission) -> None:
     """Four threads count to 8000 together, and others run at every step."""
     ran = work.run([work.build({"together.c": TOGETHER}, "together")], seconds=12)
-    expect_ok(work, ran, "8000, with one thread at a time in between", "what is the number of the semaphore when nobody has the mutex?")
+    expect_ok(
+        work, ran, "8000, with one thread at a time in between",
+        "what is the number of the semaphore when nobody has the mutex?",
+    )  # fmt: skip
 
 
 @points(1, "handed over")
@@ -217,15 +225,25 @@ def test_sleeping(work: Submission) -> None:
         ran = work.run([program])
     expect_ok(work, ran, "all come through, one after another")
     tries = int(ran.out)
-    work.expect(tries <= 40, came=f"they tried {tries} times", expected="9 times, once each: who waits sleeps", cause="does sem_trywait() run in a loop?")
-    work.expect(counted["lock"] + counted["cond_wait"] == 0, came="functions of pthread mutexes or condition variables were called", expected="one semaphore, and nothing else")
+    work.expect(
+        tries <= 40, came=f"they tried {tries} times", expected="9 times, once each: who waits sleeps",
+        cause="does sem_trywait() run in a loop?",
+    )  # fmt: skip
+    work.expect(
+        counted["lock"] + counted["cond_wait"] == 0,
+        came="functions of pthread mutexes or condition variables were called",
+        expected="one semaphore, and nothing else",
+    )  # fmt: skip
 
 
 @points(2, "interrupted")
 def test_interrupted(work: Submission) -> None:
-    """Four threads count together, and every second sem_wait() returns -1 with EINTR, as where a signal handler has run."""
+    """Four threads count together, and every second sem_wait() returns -1 with EINTR, as where a signal handler has
+    run."""
     ran = work.run([work.build({"interrupted.c": INTERRUPTED}, "interrupted")], seconds=12)
-    expect_ok(work, ran, "8000, with one thread at a time in between", "what has a thread taken whose sem_wait() returned -1?")
+    expect_ok(
+        work, ran, "8000, with one thread at a time in between", "what has a thread taken whose sem_wait() returned -1?"
+    )
 
 
 @points(2, "questions")

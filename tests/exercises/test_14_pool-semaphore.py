@@ -91,7 +91,9 @@ def lab(more: str = "") -> str:
     """The test program of the chapter, without what needs a condition variable, behind some more lines."""
     begin = LAB.index("// A condition variable may wake a thread for nothing.")
     end = LAB.index("static long cpu_ms(void) {")
-    text = (LAB[:begin] + LAB[end:]).replace("    test_for_nothing();\n", "").replace("k_limit_s = 20,", f"k_limit_s = {math.ceil(limit(8))},")
+    text = (LAB[:begin] + LAB[end:]).replace("    test_for_nothing();\n", "").replace(
+        "k_limit_s = 20,", f"k_limit_s = {math.ceil(limit(8))},"
+    )
     text = text.replace("    k_works = 100000,", f"    k_works = {4000 if more else 100000},")
     text = text.replace("    k_turns = 3000,", f"    k_turns = {600 if more else 3000},")
     return text.replace('#include "mem.h"\n', more + '#include "mem.h"\n', 1)
@@ -101,7 +103,8 @@ def passes(work: Submission, ran: Ran, cause: str) -> None:
     last = "\n".join((ran.out + ran.err).splitlines()[-3:])
     work.expect(
         ran.status == 0,
-        came=f"it ended with {'exit status' if ran.status >= 0 else 'signal'} {abs(ran.status)}" + (f", and its last lines are\n{last}" if last else ""),
+        came=f"it ended with {'exit status' if ran.status >= 0 else 'signal'} {abs(ran.status)}"
+        + (f", and its last lines are\n{last}" if last else ""),
         expected="all tests passed",
         cause=cause,
     )
@@ -116,17 +119,23 @@ def test_program(work: Submission) -> None:
 
 @points(2, "no condition variable, no spinning")
 def test_quiet(work: Submission) -> None:
-    """Four workers wait for 100 ms, and meanwhile get ten pieces of work. How often do they take a lock or try the semaphore?"""
+    """Four workers wait for 100 ms, and meanwhile get ten pieces of work. How often do they take a lock or try the
+    semaphore?"""
     program = work.build({"quiet.c": QUIET}, "quiet")
     with work.count("cond_wait", "cond_signal", "cond_broadcast") as counted:
         ran = work.run_ok([program])
     used = counted["cond_wait"] + counted["cond_signal"] + counted["cond_broadcast"]
-    work.expect(used == 0, came=f"functions of condition variables were called {used} times", expected="a mutex and a semaphore, and nothing else to wait for")
+    work.expect(
+        used == 0, came=f"functions of condition variables were called {used} times",
+        expected="a mutex and a semaphore, and nothing else to wait for",
+    )  # fmt: skip
     asks = int(ran.out)
     work.expect(
         asks <= 80,
         came=f"they did so {asks} times",
-        expected="some 40 times: each piece of work takes a lock to queue it, one wait, and one or two locks of a worker",
+        expected=(
+            "some 40 times: each piece of work takes a lock to queue it, one wait, and one or two locks of a worker"
+        ),
         cause="does a worker that finds nothing look again at once?",
     )
 

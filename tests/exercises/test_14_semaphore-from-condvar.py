@@ -74,7 +74,8 @@ static void until(atomic_int *number, int n) {
 static void until_waiting(int n, int before) {
     while (atomic_load(&g_began) < n) {
         int early = atomic_load(&g_through) - before;
-        check(early <= 0, "sema_wait() came back %d times, of %d, though the number was 0 and nobody has posted", early, n);
+        check(early <= 0, "sema_wait() came back %d times, of %d, though the number was 0 and nobody has posted",
+            early, n);
         sched_yield();
     }
 }
@@ -91,11 +92,13 @@ int main(void) {
         for (unsigned i = 0; i < 1000 + n; i++) {
             sema_wait(&g_sema);
         }
-        check(atomic_load(&g_began) == 0, "a thread waited, although there were %d posts and the number was %d at the beginning", 1000, (int)n);
+        check(atomic_load(&g_began) == 0,
+            "a thread waited, although there were %d posts and the number was %d at the beginning", 1000, (int)n);
         pthread_t thread;
         begin_waiters(&thread, 1);
         until_waiting(1, (int)n);
-        check(atomic_load(&g_through) == (int)n, "a thread came through with the number at 0 (%d before it, of %d)", atomic_load(&g_through), (int)n);
+        check(atomic_load(&g_through) == (int)n, "a thread came through with the number at 0 (%d before it, of %d)",
+            atomic_load(&g_through), (int)n);
         sema_post(&g_sema);
         pthread_join(thread, NULL);
         atomic_store(&g_began, 0);
@@ -141,7 +144,9 @@ int main(void) {
         while (atomic_load(&g_began) < 16 && atomic_load(&g_through) == 0) {
             sched_yield();
         }
-        check(atomic_load(&g_through) == 0, "%d of %d threads came through, although nobody has posted: they were woken for nothing", atomic_load(&g_through), 4);
+        check(atomic_load(&g_through) == 0,
+            "%d of %d threads came through, although nobody has posted: they were woken for nothing",
+            atomic_load(&g_through), 4);
         atomic_store(&g_for_nothing, 0);
         for (int i = 0; i < 3; i++) {
             sema_post(&g_sema);
@@ -183,7 +188,9 @@ def lab() -> str:
     begin = LAB.index("// A condition variable may wake a thread for nothing.")
     end = LAB.index("static long cpu_ms(void) {")
     text = (LAB[:begin] + LAB[end:]).replace("    test_for_nothing();\n", "")
-    return text.replace("k_limit_s = 20,", f"k_limit_s = {math.ceil(limit(8))},").replace("    k_works = 100000,", "    k_works = 30000,")
+    return text.replace(
+        "k_limit_s = 20,", f"k_limit_s = {math.ceil(limit(8))},"
+    ).replace("    k_works = 100000,", "    k_works = 30000,")
 
 
 def outcome(ran: Ran) -> str:
@@ -198,7 +205,10 @@ def outcome(ran: Ran) -> str:
 def test_one_after_another(work: Submission) -> None:
     """A thousand posts, then as many waits, and as many more as the number was at the beginning. Then one more wait."""
     ran = work.run([work.build({"alone.c": ALONE}, "alone")], seconds=10)
-    work.expect(ran.status == 0, came=outcome(ran), expected="all waits but the last come through at once; the last one when there is a post")
+    work.expect(
+        ran.status == 0, came=outcome(ran),
+        expected="all waits but the last come through at once; the last one when there is a post",
+    )  # fmt: skip
 
 
 @points(3, "a crowd")
@@ -215,7 +225,8 @@ def test_crowd(work: Submission) -> None:
 
 @points(2, "woken for nothing")
 def test_for_nothing(work: Submission) -> None:
-    """Four threads wait, and pthread_cond_wait() comes back a dozen times for nothing. Then three posts come, and one more."""
+    """Four threads wait, and pthread_cond_wait() comes back a dozen times for nothing. Then three posts come, and one
+    more."""
     ran = work.run([work.build({"nothing.c": NOTHING}, "nothing")], seconds=20)
     work.expect(
         ran.status == 0,
@@ -248,5 +259,8 @@ def test_pool(work: Submission) -> None:
         expected="a mutex and a struct sema, and no condition variable in the pool itself",
     )
     ran = work.run([work.build({"lab.c": lab()}, "lab")], seconds=40)
-    work.expect(ran.status == 0, came=outcome(ran), expected="all tests passed", cause="who posts, and how often, when the pool is to stop?")
+    work.expect(
+        ran.status == 0, came=outcome(ran), expected="all tests passed",
+        cause="who posts, and how often, when the pool is to stop?",
+    )  # fmt: skip
     work.chapter_tests("test_leaves_with_work_queued")

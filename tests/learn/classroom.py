@@ -31,11 +31,13 @@ HARM = {
     "does-not-compile": "int main(void) { return 0 }\n",
     "hangs": "#include <unistd.h>\nint main(void) {\n    for (;;) {\n        pause();\n    }\n}\n",
     "crashes": "#include <stdlib.h>\nint main(void) {\n    abort();\n}\n",
-    "prints-without-end": '#include <stdio.h>\nint main(void) {\n    for (;;) {\n        puts("and on and on");\n    }\n}\n',
+    "prints-without-end": (
+        '#include <stdio.h>\nint main(void) {\n    for (;;) {\n        puts("and on and on");\n    }\n}\n'
+    ),
     "forks-without-end": "#include <unistd.h>\nint main(void) {\n    for (;;) {\n        fork();\n    }\n}\n",
     "takes-all-memory": (
-        "#include <stdlib.h>\n#include <string.h>\nint main(void) {\n    for (;;) {\n        char *p = malloc(1 << 24);\n"
-        "        if (p) {\n            memset(p, 1, 1 << 24);\n        }\n    }\n}\n"
+        "#include <stdlib.h>\n#include <string.h>\nint main(void) {\n    for (;;) {\n        char *p = malloc(1 <<"
+        " 24);\n        if (p) {\n            memset(p, 1, 1 << 24);\n        }\n    }\n}\n"
     ),
 }
 # What twenty students do; the class repeats it.
@@ -61,7 +63,11 @@ class Student:
         right = {"right": got == sure, "wrong": 0 <= got < sure}.get(self.does, got == 0)
         if self.does == "does-not-compile" and "does not build" not in note:
             right = False
-        return "" if right else f"{self.exercise.name} {self.does} {self.wrong}: {points or 'nothing'} of {most} points ({note})"
+        return (
+            ""
+            if right
+            else f"{self.exercise.name} {self.does} {self.wrong}: {points or 'nothing'} of {most} points ({note})"
+        )
 
 
 def students(count: int) -> Iterator[Student]:
@@ -117,7 +123,9 @@ def main(argv: List[str]) -> int:
     except Problem as problem:
         quit_with(str(problem), 1)
     began = time.monotonic()
-    command = [sys.executable, str(Path(__file__).with_name("grade.py")), "all", str(CLASS), "--out", str(GRADES), "-j", jobs]
+    command = [
+        sys.executable, str(Path(__file__).with_name("grade.py")), "all", str(CLASS), "--out", str(GRADES), "-j", jobs
+    ]
     subprocess.run(command, check=True)
     found = grades()
     bad = [said for student in everybody for said in [student.expected(*found.get(student.name, ("", "")))] if said]

@@ -59,7 +59,8 @@ NOT_UNDERSTOOD, NO_TESTS = 4, 5  # exit statuses of pytest
 GRADES = ROOT / "build" / "grades"
 SHOWN = 20  # tests in the summary
 ABSENT, UNCHANGED = "was not handed in", "nothing was changed in the starter"
-NOTES = ("does not build", ABSENT, UNCHANGED, "the grader itself is broken")  # what a transcript says, and grades.csv too
+# what a transcript says, and grades.csv too
+NOTES = ("does not build", ABSENT, UNCHANGED, "the grader itself is broken")
 MOST_OUTPUT = 1 << 16  # characters of a transcript that a broken grader leaves
 
 
@@ -316,7 +317,8 @@ class Graded:
 
 
 def handed_in(folder: Path, wanted: Sequence[str]) -> Dict[str, Optional[Path]]:
-    """Exercise -> the folder with its files, None where it is wanted and not there. Problem where there is none at all."""
+    """Exercise -> the folder with its files, None where it is wanted and not there. Problem where there is none at
+    all."""
     if not folder.is_dir():
         raise Problem(f"{folder}: there is no such folder")
     known = [exercise.name for exercise in exercises.all_exercises()]
@@ -408,7 +410,8 @@ def gradescope(graded: Sequence[Graded], seconds: float) -> Dict[str, object]:
     """results.json as https://gradescope-autograders.readthedocs.io describes it."""
     tests: List[Dict[str, object]] = []
     for g in graded:
-        said = "\n".join([str(g.result["compiler"]), *map(str, g.result["remarks"])]).strip()  # type: ignore[call-overload]
+        remarks = map(str, g.result["remarks"])  # type: ignore[call-overload]
+        said = "\n".join([str(g.result["compiler"]), *remarks]).strip()
         for test in tests_of(g):
             waits = test["status"] == "instructor"
             tests.append(
@@ -417,7 +420,9 @@ def gradescope(graded: Sequence[Graded], seconds: float) -> Dict[str, object]:
                     "score": test["points"],
                     "max_score": test["most"],
                     "status": "passed" if test["status"] in ("passed", "instructor") else "failed",
-                    "output": plain(str(test["lesson"]) or ("" if test["status"] in ("passed", "instructor") else said)),
+                    "output": plain(
+                        str(test["lesson"]) or ("" if test["status"] in ("passed", "instructor") else said)
+                    ),
                     "visibility": "visible",
                 }
             )
@@ -441,7 +446,9 @@ def junit(graded: Sequence[Graded]) -> str:
         )
         for test in tests:
             seconds = f"{float(str(test['seconds'])):.3f}"
-            case = ElementTree.SubElement(suite, "testcase", classname=g.exercise.name, name=str(test["name"]), time=seconds)
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=g.exercise.name, name=str(test["name"]), time=seconds
+            )
             if test in failed:
                 lesson = plain(str(test["lesson"]) or g.text)
                 ElementTree.SubElement(case, "failure", message=str(test["title"])).text = lesson

@@ -190,7 +190,9 @@ def check(exercise: Exercise, arguments: List[str]) -> int:
     notebook.note(exercise, result.score, result.passed)
     if result.passed:
         print(f"Passed: {total(result)}.")
-        others = f"How others would do it: make solution-{exercise.name}. And then" if exercise.has_solution else "And now"
+        others = (
+            f"How others would do it: make solution-{exercise.name}. And then" if exercise.has_solution else "And now"
+        )
         print(f"{others}: make next")
         return 0
     if result.built:
@@ -299,7 +301,9 @@ def known() -> List[Exercise]:
 
 def show_list() -> int:
     print(listing(known(), Notebook(MY)))
-    print("\nmake start-NN-slug begins one, make next chooses. Difficulty: from * to ****; min: minutes that it may take")
+    print(
+        "\nmake start-NN-slug begins one, make next chooses. Difficulty: from * to ****; min: minutes that it may take"
+    )
     return 0
 
 

@@ -41,7 +41,8 @@ def limit(which: int, most: int) -> None:
 
 
 def execute(command: "list[str]") -> str:
-    """Becomes the command, or returns why not. os.execvp() would import more, which the user may not be able to read."""
+    """Becomes the command, or returns why not. os.execvp() would import more, which the user may not be able to
+    read."""
     why = "not found"
     folders = [""] if "/" in command[0] else os.environ.get("PATH", "/usr/bin:/bin").split(":")
     for folder in folders:

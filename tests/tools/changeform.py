@@ -186,15 +186,18 @@ def edits_of(hunk: Hunk, text: str, lines: List[str], where: str) -> Iterator[Ed
     if item and hunk.how == "before":
         yield item.first - 1, item.first - 1, [*hunk.new, ""]
         return
-    first, last, scope = (item.first - 1, item.last, f"{hunk.item} of {hunk.file}") if item else (0, len(lines), hunk.file)
+    first, last, scope = (
+        item.first - 1, item.last, f"{hunk.item} of {hunk.file}"
+    ) if item else (0, len(lines), hunk.file)
     old = hunk.old
     found = places(keys(old, hunk.file), keys_of(text, hunk.file), first, last) if old else []
     if len(found) != 1:
         lost = [line for line, key in zip(old, keys(old, hunk.file)) if key not in keys_of(text, hunk.file)[first:last]]
         shown = "".join(f"\n    {line}" for line in lost or old)
         raise Problem(
-            f"{where}: these lines stand {len(found) or 'no'} times{' together' * (not lost)} in {scope}, they must stand "
-            f"there once. Has the source changed? Then carry the change, or record it anew (tests/changes.md).{shown}"
+            f"{where}: these lines stand {len(found) or 'no'} times{' together' * (not lost)} in {scope}, they must"
+            " stand there once. Has the source changed? Then carry the change, or record it anew"
+            f" (tests/changes.md).{shown}"
         )
     at = found[0]
     for sign, line in hunk.lines:

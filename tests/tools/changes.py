@@ -34,7 +34,9 @@ import faults
 from changeform import Change, Tree
 from layout import ROOT, Problem, quit_with
 
-HEADS = {"fault": ("fault: ", "symptom: ", "test: tests/test_NN.py -k "), "wrong": ("fault: ", "fails: test_", "says: ")}
+HEADS = {
+    "fault": ("fault: ", "symptom: ", "test: tests/test_NN.py -k "), "wrong": ("fault: ", "fails: test_", "says: ")
+}
 OF_EXERCISE = re.compile(r"README\.md|hints\.md|key\.md|exercise\.conf|(starter|solution|wrong/[a-z0-9-]+)\.change")
 MARKER = re.compile(r"^(<{7}|\|{7}|={7}|>{7})( |$)", re.M)
 KEPT = ("README.md", "Makefile")  # of an exercise's tree: made anew each time, so never recorded
@@ -320,7 +322,9 @@ def carry_one(before: Kept, kept: Kept, rev: str) -> bool:
         exercises.write_tree(merged, folder)
         here = folder.relative_to(kept.root)
         lines = "".join(f"\n    {here}/{place}: conflict" for place in places)
-        raise Problem(f"{shown}: the source has changed where this does{lines}\n    then: changes.py record {kept.name} {here}")
+        raise Problem(
+            f"{shown}: the source has changed where this does{lines}\n    then: changes.py record {kept.name} {here}"
+        )
     kept.write(changeform.record(base, merged))
     print(f"{shown}: carried")
     return True

@@ -218,7 +218,9 @@ class Exercise:
         if self.programs:
             tree["Makefile"] = self.makefile()
         for name in self.files:
-            folder = self.root / ("common" if name.endswith(".h") else f"chapters/{self.conf.get('stage', self.chapter)}")
+            folder = self.root / (
+                "common" if name.endswith(".h") else f"chapters/{self.conf.get('stage', self.chapter)}"
+            )
             if not (folder / name).exists():
                 if name in own:
                     continue

@@ -70,7 +70,9 @@ def parse(name: str, text: str) -> Fault:
     missing = [key for key in KEYS if not said.get(key)]
     unknown = [key for key in said if key not in KEYS + OPTIONAL]
     if missing or unknown:
-        raise Problem(f"{where}: " + (f"says nothing about `{missing[0]}`" if missing else f"nobody knows `{unknown[0]}`"))
+        raise Problem(
+            f"{where}: " + (f"says nothing about `{missing[0]}`" if missing else f"nobody knows `{unknown[0]}`")
+        )
     if not change.hunks:
         raise Problem(f"{where}: changes nothing")
     test = shlex.split(said["test"])

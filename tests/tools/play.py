@@ -5,7 +5,8 @@
     python3 tests/tools/play.py --show NAME...   prints each command and what it gives, as it happens
 
 NAME is a file (a .session, or a .md with console blocks), the name of a session in tests/sessions
-without its ending, or a chapter's number for all of its sessions there, or else for that of its README.md. Exit status 1 where one differs.
+without its ending, or a chapter's number for all of its sessions there, or else for that of its README.md. Exit status
+1 where one differs.
 """
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
     readme_lines.py gcc clang      with each of these compilers called cc
 
 Neither a standard nor -Werror is given there, so any word from the compiler is a failure. So is a program
-without a line, and a chapter's Makefile that does something else than its README. Nothing is written beside the sources.
+without a line, and a chapter's Makefile that does something else than its README. Nothing is written beside the
+sources.
 """
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ def problems_of(chapter: Path, compilers: List[str]) -> List[str]:
     problems = [f"{name}/README.md: no line that compiles {p}.c" for p in programs if p not in lines]
     problems += [f"{name}/README.md: there is no {p}.c" for p in lines if p not in programs]
     if not problems and sorted(made_lines(chapter)) != sorted(lines.values()):
-        problems.append("\n".join([f"{name}: its Makefile runs", *made_lines(chapter), "and its README shows", *lines.values()]))
+        problems.append(
+            "\n".join([f"{name}: its Makefile runs", *made_lines(chapter), "and its README shows", *lines.values()])
+        )
     for compiler in compilers:
         folder = copy_of(chapter, compiler)
         path = f"{folder.parents[1]}:{os.environ['PATH']}"

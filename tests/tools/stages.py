@@ -359,8 +359,8 @@ def size_problems(root: Path = ROOT) -> List[str]:
         if grown > MAX_GROWTH:
             parts = "".join(f"\n  {new.get(f, 0) - old.get(f, 0):+5} {f}" for f in {**old, **new})
             found.append(
-                f"chapter {name}'s server has {grown} lines of code more than that of {earlier}, with its headers, braces "
-                f"alone on a line and *_check() functions not counted; the limit is {MAX_GROWTH}:{parts}"
+                f"chapter {name}'s server has {grown} lines of code more than that of {earlier}, with its headers,"
+                f" braces alone on a line and *_check() functions not counted; the limit is {MAX_GROWTH}:{parts}"
             )
     return found
 
