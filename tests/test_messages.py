@@ -166,3 +166,11 @@ def test_a_known_cause_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_pa
             settings.known.add(failed.value.why.key)
     assert took[0] > settings.limit(5) and took[1] < settings.limit(4), took
     assert list(settings.remarks or {}) == [NO_STATUS.words]
+
+
+def test_what_is_laid_out_stays_so() -> None:
+    """The lessons of the graders come through a server that ends."""
+    said = "came      another line\nexpected  this one"
+    with pytest.raises(AssertionError) as failed, Server(4):
+        raise AssertionError(said)
+    assert str(failed.value) == said

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __tracebackhide__ = settings.__tracebackhide__
 
+TITLED = re.compile(r"(tried|came|expected|perhaps) {2,}\S")
 LISTENING = re.compile(r"^listening on (\S*):(\d+)$")
 SANITIZER = re.compile(
     r"^==\d+==|: runtime error: |^SUMMARY: \w+Sanitizer|^WARNING: ThreadSanitizer"
@@ -223,6 +224,10 @@ class Server:
             self._kill()
         if error is not None and self.log:
             print(f"server of chapter {self.chapter:02}, {self._log_text()}")
+        if isinstance(error, AssertionError) and TITLED.match(str(error)):  # it is laid out already
+            if problem:
+                raise AssertionError(f"{error}\n\nand {problem}") from None
+            return
         if isinstance(error, (AssertionError, OSError)):
             failed = explained(error)
             if problem:
