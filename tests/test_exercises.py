@@ -5,10 +5,13 @@ The exercises themselves are proved by make exercises-check.
 from __future__ import annotations
 
 import os
+import pty
 import re
+import select
 import shutil
 import subprocess
 import sys
+import termios
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -656,6 +659,48 @@ def test_watch_grades_at_every_save(my: Path) -> None:
     finally:
         process.kill()
         process.wait()
+
+
+def test_watch_has_keys(my: Path) -> None:
+    """On a terminal: h shows a hint, green moves on to the next exercise, which is laid out, and Ctrl-C is a key."""
+    code = f"import sys; sys.path.insert(0, {str(TESTS / 'learn')!r}); import learner, pathlib\n"
+    code += f"learner.MY = pathlib.Path({str(my)!r})\nlearner.MOVE_ON = 0.1\ngrades = iter([1, 0, 1])\n"
+    code += "learner.check = lambda e, a: print('graded', e.name) or next(grades)\n"
+    code += f"sys.exit(learner.main(['watch', {SAMPLE!r}]))\n"
+    learner.main(["start", SAMPLE])
+    master, slave = pty.openpty()
+    before = termios.tcgetattr(slave)
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=slave, stdout=slave, stderr=slave)
+    seen = ""
+
+    def until(words: str) -> None:
+        nonlocal seen
+        end = time.monotonic() + limit(10)
+        while words not in seen:
+            assert select.select([master], [], [], max(0, end - time.monotonic()))[0], seen
+            seen += os.read(master, 4096).decode()
+        seen = seen.partition(words)[2]
+
+    try:
+        until("\033[2J")
+        until(f"graded {SAMPLE}")
+        until("h: hint     n: ")
+        os.write(master, b"h")
+        until("Hint 1 of")
+        (my / SAMPLE / "server.c").write_text("saved")
+        until("All green. In 0.1 s: ")
+        until("Read the task first.")
+        (following,) = {path.name for path in my.iterdir() if path.is_dir()} - {SAMPLE}
+        os.write(master, b" ")
+        until(f"graded {following}")
+        os.write(master, b"\x03")
+        assert process.wait(limit(10)) == 0
+        assert termios.tcgetattr(slave) == before
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+        os.close(slave)
 
 
 @pytest.mark.parametrize(

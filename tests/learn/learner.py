@@ -3,7 +3,7 @@
 
     learner.py start NN-slug           copies the starter to my/NN-slug; overwrites nothing
     learner.py check NN-slug [-- ...]  builds and grades my/NN-slug; what follows -- goes to pytest
-    learner.py watch NN-slug           checks at every save, until Ctrl-C
+    learner.py watch NN-slug           checks at every save, and goes on to the next one when all is green
     learner.py hint NN-slug            shows the next hint
     learner.py solution NN-slug        shows the solution, once all tests were passed or with INSIST=yes
     learner.py reset NN-slug           puts the work aside and begins anew
@@ -28,10 +28,12 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tools"))
 import changeform  # noqa: E402
 import exercises  # noqa: E402
 from exercises import Exercise  # noqa: E402
+from keys import Keys  # noqa: E402
 from layout import ROOT, Problem, quit_with  # noqa: E402
 
 MY = ROOT / "my"
 LOOK_EVERY = 0.3  # seconds, for watch
+MOVE_ON = 5.0  # seconds after which watch goes on to the next exercise
 BAR = 20  # columns
 STARS = {1: "*", 2: "**", 3: "***", 4: "****"}
 
@@ -210,22 +212,66 @@ def started(exercise: Exercise) -> Notebook:
 
 
 def watch(exercise: Exercise) -> int:
-    folder = started(exercise).folder(exercise)
-    seen: Dict[str, int] = {}
-    print(f"Watching my/{exercise.name}: save a file and it is graded. Ctrl-C ends this.", flush=True)
+    started(exercise)
     try:
-        while True:
-            now = stamps(folder)
-            if now != seen:
-                time.sleep(LOOK_EVERY / 3)  # an editor may write several files
-                seen = stamps(folder)
-                print(f"\n=== {time.strftime('%H:%M:%S')} {exercise.name} ===", flush=True)
-                check(exercise, [])
-                sys.stdout.flush()
-            time.sleep(LOOK_EVERY)
+        with Keys() as keys:
+            going_on: Optional[Exercise] = exercise
+            while going_on:
+                going_on = watch_one(going_on, keys)
     except KeyboardInterrupt:
         print()
     return 0
+
+
+def watch_one(exercise: Exercise, keys: Keys) -> Optional[Exercise]:
+    """Grades at every save. Returns the exercise to go on with, None where there is no other."""
+    folder = Notebook(MY).folder(exercise)
+    seen: Dict[str, int] = {}
+    passed = False
+    print(f"Watching my/{exercise.name}: save a file and it is graded. Ctrl-C ends this.", flush=True)
+    while True:
+        if stamps(folder) != seen:
+            time.sleep(LOOK_EVERY / 3)  # an editor may write several files
+            seen = stamps(folder)
+            keys.clear()
+            print(f"\n=== {time.strftime('%H:%M:%S')} {exercise.name} ===", flush=True)
+            passed = check(exercise, []) == 0
+            following = next_after(exercise)
+            print(menu(passed, following) if keys.live else "", end="", flush=True)
+        key = keys.wait(MOVE_ON if passed and keys.live else LOOK_EVERY)
+        if key == "h":
+            print()
+            hint(exercise)
+        if key == "n" or (keys.live and passed and not key and stamps(folder) == seen):
+            return enter(following, keys)
+        passed = passed and not key  # a key that is none of these: stay
+
+
+def menu(passed: bool, following: Optional[Exercise]) -> str:
+    """The last line of the screen."""
+    name = following.name if following else "the end, all others are passed"
+    if passed:
+        return f"\nAll green. In {MOVE_ON:g} s: {name}     n: now     any other key: stay     q: quit\n"
+    return f"\nh: hint     n: {name}     q: quit\n"
+
+
+def next_after(exercise: Exercise) -> Optional[Exercise]:
+    """The first that is not passed behind this one, or before it."""
+    notebook, everything = Notebook(MY), known()
+    place = [each.name for each in everything].index(exercise.name)
+    others = everything[place + 1 :] + everything[:place]
+    return next((each for each in others if notebook.word(each) != "passed"), None)
+
+
+def enter(exercise: Optional[Exercise], keys: Keys) -> Optional[Exercise]:
+    """Lays the exercise out, where it was not begun."""
+    if exercise and not Notebook(MY).started(exercise):
+        keys.clear()
+        lay_out(exercise, Notebook(MY).folder(exercise))
+        print("\nRead the task first. Any key grades the starter, and then every save is graded.", flush=True)
+        while not keys.wait(LOOK_EVERY):
+            pass
+    return exercise
 
 
 def stamps(folder: Path) -> Dict[str, int]:
