@@ -31,11 +31,11 @@ static void do_something(int connfd) {
     }
 }
 
-// ---- main: get a listening socket, then serve whoever connects ----
+// ---- main: get a listening socket, then serve one client after the other ----
 
 int main(void) {
     hold_std_fds();
-    // Writing to a client that has left shall fail with EPIPE, not end this program.
+    // Writing to a client that has left must fail with EPIPE, not end this program.
     signal(SIGPIPE, SIG_IGN);
 
     int fd = socket(AF_INET, SOCK_STREAM, 0);

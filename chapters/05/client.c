@@ -38,7 +38,7 @@ static void query(int fd, const char *text) {
 
 int main(void) {
     hold_std_fds();
-    // Writing to a server that has left shall fail with EPIPE, not end this program without a word.
+    // Writing to a server that has left must fail with EPIPE, not end this program without a word.
     signal(SIGPIPE, SIG_IGN);
 
     struct in_addr ip = env_ip("HOST");

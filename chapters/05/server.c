@@ -69,7 +69,7 @@ static void accept_new_conn(int listen_fd) {
 
 int main(void) {
     hold_std_fds();
-    // Writing to a client that has left shall fail with EPIPE, not end this program.
+    // Writing to a client that has left must fail with EPIPE, not end this program.
     signal(SIGPIPE, SIG_IGN);
 
     int fd = tcp_listen(env_ip("BIND"), env_port());

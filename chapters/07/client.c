@@ -68,7 +68,7 @@ int main(int argc, char **argv) {
         msg("usage: %s command [argument ...]", argv[0]);
         return 1;
     }
-    // Writing to a server that has left shall fail with EPIPE, not end this program without a word.
+    // Writing to a server that has left must fail with EPIPE, not end this program without a word.
     signal(SIGPIPE, SIG_IGN);
 
     struct in_addr ip = env_ip("HOST");

@@ -296,7 +296,7 @@ static int serve_args(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     hold_std_fds();
-    // Writing to a server that has left shall fail with EPIPE, not end this program without a word.
+    // Writing to a server that has left must fail with EPIPE, not end this program without a word.
     signal(SIGPIPE, SIG_IGN);
     return argc > 1 ? serve_args(argc, argv) : serve_input();
 }
