@@ -42,7 +42,8 @@ def _ends(chapter: int) -> List[End]:
     if chapter == 5:
         said = ["client says: hello"]
         return [
-            End(b"", 0, "close", ["EOF"]), End(b"hello", 1, "close", [*said, "EOF"]), End(b"hello", 1, "half", [*said, "EOF"]),
+            End(b"", 0, "close", ["EOF"]), End(b"hello", 1, "close", [*said, "EOF"]),
+            End(b"hello", 1, "half", [*said, "EOF"]),
             End(b"", 0, "reset", [RESET]), End(b"hello", 1, "reset", [*said, RESET]),
         ]  # fmt: skip
     one, two = (encode(chapter, talk(chapter, n, "t")[0]) for n in (1, 2))
@@ -114,7 +115,10 @@ def _same(got: List[str], expect: List[str], what: str) -> None:
     if got != expect:
         at = next((i for i, pair in enumerate(zip(got, expect)) if pair[0] != pair[1]), min(len(got), len(expect)))
         here, there = (_show(lines[max(at - 2, 0) : at + 3]) for lines in (expect, got))
-        fail(f"{what}: the log of the server has {len(got)} lines, {len(expect)} are expected; line {at + 1} is wrong. Expected\n{here}\nnot\n{there}")
+        fail(
+            f"{what}: the log of the server has {len(got)} lines, {len(expect)} "
+            f"are expected; line {at + 1} is wrong. Expected\n{here}\nnot\n{there}"
+        )
 
 
 @case(since=6, inside=True)
