@@ -8,11 +8,10 @@ import mmap
 import os
 import struct
 import tempfile
-import time
 from contextlib import ExitStack
 from typing import List
 
-from harness import Err, Server, fail, limit, settings, wire
+from harness import Conn, Err, Server, fail, settings, wait_until, wire
 from harness.wire import Arg
 
 from . import case
@@ -65,15 +64,11 @@ class Memory:
         return self._get(2)
 
 
-def come_to_rest(memory: Memory, server: Server, fds: int) -> None:
-    """Waits until the server has that many descriptors, and neither takes nor gives back memory for a moment."""
-    end = time.monotonic() + limit(5)
-    before = -1
-    while before != memory.ever + memory.blocks or server.fd_count() != fds:
-        before = memory.ever + memory.blocks
-        if time.monotonic() > end:
-            fail(f"nothing is asked for any more, and the server has {server.fd_count()} descriptors, not {fds}")
-        time.sleep(0.01)
+def come_to_rest(conn: Conn, server: Server, fds: int) -> None:
+    """Waits until the server has that many descriptors, and has done all that it had to do until now: what belongs to a
+    reply is done before the next request on the connection is read."""
+    wait_until(lambda: server.fd_count() == fds, f"the server has {fds} descriptors")
+    say(conn)
 
 
 # ---- at most ----
@@ -95,7 +90,7 @@ def rejected_clients_that_stay(chapter: int) -> None:
             conn.send(good + wire.u32(2**32 - 1) + b"x" * 40_000)
             conn.expect_bytes(answers)
             conn.expect_closed()
-        come_to_rest(memory, server, fds + n)
+        come_to_rest(other, server, fds + n)
         each = (memory.bytes - before) // n
         if each > (10 if chapter < 9 else 140) * KIB:
             fail(f"{n} clients sent something bad and stay; each costs {each >> 10} KiB")
@@ -131,8 +126,7 @@ def a_hundred_that_come_again(chapter: int) -> None:
                         conn.recv_exactly(1000)
                         conn.unanswered.clear()
                 other.ask("del", "big", expect=1)
-            say(other)
-            come_to_rest(memory, server, fds)
+            come_to_rest(other, server, fds)
             seen.append((memory.blocks, memory.bytes))
         if seen[2][0] > seen[0][0] + 4 or seen[2][1] > seen[0][1] + 32 * KIB:
             fail(f"two hundred clients more have come and gone: {seen[2]} blocks and bytes, not {seen[0]}")
@@ -183,7 +177,7 @@ def replies_that_are_too_big(chapter: int) -> None:
             if memory.most - before > 110 * MIB:
                 fail(f"the reply to {words[0]} would have {n * size >> 20} MiB; to see that took"
                      f" {(memory.most - before) >> 20} MiB")  # fmt: skip
-            come_to_rest(memory, server, fds)
+            come_to_rest(conn, server, fds)
             if memory.bytes - before > MIB:
                 fail(f"after {words[0]}, whose reply was too big, {(memory.bytes - before) >> 20} MiB were kept")
 
