@@ -127,5 +127,4 @@ format: ; @clang-format -i $(formatted)
 format-check: ; @clang-format --dry-run -Werror $(formatted)
 
 clean:
-	@rm -rf build $(patsubst %.c,%,$(wildcard chapters/*/*.c))
-	@find tests -name __pycache__ -o -name .pytest_cache | xargs rm -rf
+	@rm -rf build $(patsubst %.c,%,$(wildcard chapters/*/*.c)) $$(find tests -name __pycache__ -o -name .pytest_cache)

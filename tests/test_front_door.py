@@ -262,7 +262,7 @@ def test_variables_as_make_has_them(untouched: Path) -> None:
     assert door.variables(r"A=x\ y B:=\\\ C=") == {"A": "x y", "B": "\\ C="}
     for words in ([f"ARGS={value}", "N=5"], ["SERVER=true", f"ARGS={value}"]):
         assert refusal("-n", "test-04", *words, "X=1", cwd=untouched) == "there is no variable X (make help has them)"
-        good("-n", "test-04", *words, cwd=untouched)
+        good("-n", "test-04", *words, cwd=untouched, SRV="in the environment")
 
 
 def test_a_make_that_is_too_old(untouched: Path) -> None:
@@ -270,13 +270,8 @@ def test_a_make_that_is_too_old(untouched: Path) -> None:
     assert line == "this is GNU Make 3.81, and 4.0 or later is needed (macOS: brew install make, then gmake)"
 
 
-def test_no_typo_in_the_real_chapters_either() -> None:
-    assert "there is no chapter 99" in refusal("test-99")
+def test_check_without_a_name_asks_which_exercise() -> None:
     assert "which exercise?" in refusal("check") and "make check-all" in refusal("check")
-
-
-def test_variables_of_the_environment_are_left_alone(untouched: Path) -> None:
-    good("-n", "test-04", cwd=untouched, SRV="my/bad")
 
 
 # ---- tools that are missing ---------------------------------------------------------------------
@@ -317,33 +312,34 @@ def test_a_program_from_elsewhere_that_cannot_be_tested(small: Path) -> None:
     assert "passed" not in done.out
 
 
+def python_as(path: Path, options: str) -> None:
+    """Writes a Python that has these options."""
+    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" {options} "$@"\n')
+    path.chmod(0o755)
+
+
 def test_missing_pytest(built: Path, tmp_path: Path) -> None:
     python = tmp_path / "python-without-pytest"
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')
-    python.chmod(0o755)
+    python_as(python, "-I -S")
     for goal in ("test", "test-03", "asan"):
         line = refusal(goal, cwd=built, PYTHON=str(python))
-        assert line == f"make {goal}: PYTHON={python} is no Python 3.9 or later with pytest; unset it, and others are tried"
+        says = f"PYTHON={python} is no Python 3.9 or later with pytest; unset it, and others are tried"
+        assert line == f"make {goal}: {says}"
 
 
-def test_missing_pytest_everywhere(tmp_path: Path) -> None:
-    script = (ROOT / "tests/tools/findpython.sh").read_text().replace("/usr/bin/python3 ", "")
-    (tmp_path / "findpython.sh").write_text(script)
-    command = [shutil.which("sh") or "sh", str(tmp_path / "findpython.sh"), "pytest"]
-    done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "pytest for Python 3.9 or later is missing: sudo apt-get install python3-pytest\n"
-
-
-def test_a_python_with_pytest_is_found_behind_one_without(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "second, found",
+    [("", "python3.9\n"), ("-I -S", "pytest for Python 3.9 or later is missing: sudo apt-get install python3-pytest\n")],
+    ids=["behind one without", "nowhere"],
+)
+def test_a_python_with_pytest_is_looked_for(second: str, found: str, tmp_path: Path) -> None:
     script = (ROOT / "tests/tools/findpython.sh").read_text().replace("/usr/bin/python3 ", "python3.9 ")
     (tmp_path / "findpython.sh").write_text(script)
-    for name, options in (("python3", "-I -S"), ("python3.9", "")):
-        (tmp_path / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {options} "$@"\n')
-        (tmp_path / name).chmod(0o755)
+    python_as(tmp_path / "python3", "-I -S")
+    python_as(tmp_path / "python3.9", second)
     command = [shutil.which("sh") or "sh", str(tmp_path / "findpython.sh"), "pytest"]
-    done = subprocess.run(command, env=environment(PATH=str(tmp_path), PYTHON=""), capture_output=True, text=True)
-    assert done.stdout == "python3.9\n", done.stderr
+    done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert (done.stdout + done.stderr, done.returncode) == (found, int(bool(second)))
 
 
 def test_missing_valgrind_and_clang_format(small: Path, bare_path: str) -> None:
@@ -395,6 +391,9 @@ def git(top: Path, *words: str) -> str:
 def test_make_builds_every_chapter_beside_its_sources(small: Path) -> None:
     git(small, "init", "-q")
     git(small, "add", "-A")
+    assert good("04", cwd=small) == "chapters/04: client server\n"
+    assert not (small / "chapters" / "03" / "server").exists()
+    good("clean", cwd=small)
     lines = good(cwd=small).splitlines()
     assert sorted(lines[:-1]) == [f"chapters/{chapter}: client server" for chapter in CHAPTERS]
     assert "make demo" in lines[-1] and "make help" in lines[-1]
@@ -415,11 +414,6 @@ def test_the_real_gitignore_covers_every_program() -> None:
     if done.returncode == 128:
         pytest.skip("needs a clone of the repository")
     assert sorted(done.stdout.split()) == sorted(programs)
-
-
-def test_a_chapter_alone(small: Path) -> None:
-    assert good("04", cwd=small) == "chapters/04: client server\n"
-    assert not (small / "chapters" / "03" / "server").exists()
 
 
 def test_a_change_builds_what_depends_on_it(small: Path) -> None:
@@ -503,9 +497,6 @@ def test_demo_plays_every_chapter(built: Path) -> None:
         assert f"  server| chapter {chapter}, inner 1\n" in out
     assert "  $ ./client\n  server says: world\n" in out
     assert "All 3 chapters did just what their sessions say" in out
-
-
-def test_demo_of_one_chapter(built: Path) -> None:
     out = good("demo-04", cwd=built)
     assert "Chapter 04" in out and "Chapter 03" not in out
 
@@ -560,11 +551,6 @@ def test_counts_are_summed(built: Path) -> None:
     assert "assert 1 == 2" in done.out
 
 
-def test_nothing_tested_is_no_success(built: Path) -> None:
-    done = make("test-03", "ARGS=-k nosuch", cwd=built)
-    assert done.status != 0 and "nothing was tested" in done.out
-
-
 def test_servers_notice_ctrl_c_also_when_run_in_the_background(built: Path) -> None:
     (built / "tests/test_03.py").write_text(
         "import signal\ndef test_it(): assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
@@ -578,6 +564,8 @@ def test_servers_notice_ctrl_c_also_when_run_in_the_background(built: Path) -> N
 def test_arguments_for_pytest(built: Path) -> None:
     (built / "tests/test_03.py").write_text("def test_one(): pass\ndef test_two(): assert 0\n")
     assert "1 passed, 0 failed" in good("test-03", "ARGS=-k 'one or other'", cwd=built)
+    done = make("test-03", "ARGS=-k nosuch", cwd=built)
+    assert done.status != 0 and "nothing was tested" in done.out
 
 
 CARRIED = "import pytest\ndef test_new(): pass\n@pytest.mark.carried\ndef test_carried(): pass\n"
