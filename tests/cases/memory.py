@@ -19,7 +19,7 @@ from .talk import bulk, done, encode, encode_replies, found, numbered, preload, 
 
 __tracebackhide__ = settings.__tracebackhide__
 
-LOOKS_AT = "reject_input state_req state_bad give_back conn_done try_fill_buffer accept_new_conn struct.conn"
+LOOKS_AT = "reject_input state_req state_bad give_back conn_done try_fill_buffer accept_new_conn conn"
 KIB, MIB = 1 << 10, 1 << 20
 TOO_BIG = Err(wire.ERR_2BIG)
 NIL, ONE = wire.frame(wire.encode_value(None)), wire.frame(wire.encode_value(1))
@@ -185,7 +185,7 @@ def replies_that_are_too_big(chapter: int) -> None:
 # ---- how often ----
 
 
-@case(since=8, at="entry_set entry_add zset_add heap_*", inside=True)
+@case(since=8, at="entry_set entry_add", inside=True)
 def allocations(chapter: int) -> None:
     """One for a new key, one for a new pair, none for what only looks or writes over; and tables, heaps and buffers
     double, so that they are resized a few times and not again and again."""
