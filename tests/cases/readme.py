@@ -1,15 +1,17 @@
 """What the README.md of a chapter and the sessions of tests/sessions promise (03 and later)."""
 from __future__ import annotations
 
-import os
-import re
-import subprocess
+import sys
 
-from harness import settings
+from harness import fail, settings
 from harness.session import check_session
 from harness.settings import ROOT
 
 from . import OWN, case
+
+sys.path.append(str(ROOT / "tests" / "tools"))
+
+import readme_lines  # noqa: E402
 
 __tracebackhide__ = settings.__tracebackhide__
 
@@ -31,11 +33,6 @@ def readme_session(chapter: int) -> None:
 @case(since=3, inside=True)
 def readme_compile_lines(chapter: int) -> None:
     """They are the very lines that make runs."""
-    folder = ROOT / "chapters" / f"{chapter:02}"
-    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
-    shown = re.findall(r"^cc .*", (folder / "README.md").read_text(encoding="utf-8"), re.M)
-    made = subprocess.run(
-        ["make", "-n", "-B", "CC=cc"], cwd=folder, env=env, text=True, check=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-    ).stdout  # fmt: skip
-    assert sorted(shown) == sorted(re.findall(r"^cc .*", made, re.M))
+    problems = readme_lines.problems_of(ROOT / "chapters" / f"{chapter:02}", [])
+    if problems:
+        fail("\n".join(problems))

@@ -184,7 +184,8 @@ def write_tree(name: str, folder: str) -> int:
         raise Problem(f"{folder} is not empty")
     kept = find(name)
     exercises.write_tree(kept.exercise.tree(kept.which) if kept.which else kept.tree(), Path(folder))
-    print(f"{name} is in {folder}. When you have changed it: changes.py record {name} {folder}")
+    print(f"{name} is in {folder}. When you have changed it:")
+    print(f"    python3 tests/tools/changes.py record {name} {folder}")
     print("(another name there makes a new change of the same tree)")
     return 0
 
@@ -323,7 +324,8 @@ def carry_one(before: Kept, kept: Kept, rev: str) -> bool:
         here = folder.relative_to(kept.root)
         lines = "".join(f"\n    {here}/{place}: conflict" for place in places)
         raise Problem(
-            f"{shown}: the source has changed where this does{lines}\n    then: changes.py record {kept.name} {here}"
+            f"{shown}: the source has changed where this does{lines}\n"
+            f"    then: python3 tests/tools/changes.py record {kept.name} {here}"
         )
     kept.write(changeform.record(base, merged))
     print(f"{shown}: carried")
