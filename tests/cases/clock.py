@@ -330,6 +330,31 @@ def a_hundred_at_one_time(chapter: int) -> None:
 
 
 @case(since=12, inside=True)
+def timers_beside_requests(chapter: int) -> None:
+    """A loop that is never idle: in the turn in which a time is over there is a request, too. Both are seen to in this
+    turn, and the next one waits. (A turn that is interrupted counts as one, so there are attempts.)"""
+    turns = []
+    for _ in range(4):
+        clock = Clock()
+        with clock.server(chapter, IDLE) as server, server.connect() as conn, server.connect() as busy:
+            say(conn)
+            clock.step(1)
+            say(busy)
+            clock.step(1)
+            before = clock.turns
+            with paused(server):
+                clock.leap(IDLE - 1)
+                busy.send(encode(chapter, talk(chapter, 1, "busy")[0]))
+            busy.recv()
+            clock.rest()
+            closed_now(conn, f"{IDLE + 1} ms without a byte, and another client has asked for something right now")
+            turns.append(clock.turns - before)
+            if turns[-1] == 1:
+                return
+    fail(f"a request and the end of a connection's time took {turns} turns of the loop, not one")
+
+
+@case(since=12, inside=True)
 def every_byte_renews(chapter: int) -> None:
     """The first byte of a request, each one after it, bytes behind a bad message."""
     clock = Clock()

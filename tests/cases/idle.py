@@ -11,9 +11,7 @@ import random
 import re
 import select
 import signal
-import socket
 import subprocess
-import threading
 import time
 from contextlib import ExitStack, suppress
 from typing import Callable, List
@@ -25,7 +23,7 @@ from harness.process import clean_env, free_port
 from . import case
 from .processes import leaves, one_line
 from .talk import (
-    SMALL, Counts, Hold, done, encode, many, paused, readable, say, still_serves, talk, uses_no_cpu, watched,
+    SMALL, Counts, Hold, done, encode, many, paused, readable, say, still_serves, talk, uses_no_cpu,
 )  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__
@@ -113,57 +111,6 @@ def serves(server: Server) -> None:
         except AssertionError:
             if attempt == 3:
                 raise
-
-
-# ---- work that takes a while ----
-
-TOO_BIG = wire.Err(wire.ERR_2BIG)
-
-
-def slow_keys(server: Server, pace: Pace) -> float:
-    """Adds keys that together are too long for a reply, so that `keys` takes some milliseconds and its reply
-    is short all the same. Returns how many it takes at least."""
-    took = []
-    with server.connect() as conn:
-        pace.begin()
-        for i in range(9):
-            conn.ask("set", bytes([65 + i]) * (4 << 20), "", expect=done(conn.chapter))
-            pace.step()
-        for _ in range(4):
-            conn.ask("keys", expect=TOO_BIG)
-            took.append(now_ms() - pace.last)
-            pace.begin()
-    return min(took)
-
-
-class Flood:
-    """Connections that ask for `keys` (see slow_keys) in the background: while the server works for one, the
-    next request of another comes. `with Flood(server):`"""
-
-    def __init__(self, server: Server) -> None:
-        self.server = server
-        self.stopping = False
-        self.thread = threading.Thread(target=self._work, daemon=True)
-
-    def __enter__(self) -> "Flood":
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stopping = True
-        self.thread.join(limit(5))
-
-    def _work(self) -> None:
-        request = wire.request("keys")
-        with suppress(OSError), ExitStack() as stack:
-            address = ("127.0.0.1", self.server.port)
-            socks = [stack.enter_context(socket.create_connection(address, limit(5))) for _ in range(4)]
-            for sock in socks:
-                sock.sendall(request)
-            while not self.stopping:
-                for sock in select.select(socks, [], [], 0.1)[0]:
-                    sock.recv(1 << 16)
-                    sock.sendall(request)
 
 
 # ---- when, and when not ----
@@ -469,23 +416,6 @@ def a_thousand_half_headers_time_out(chapter: int) -> None:
 
 
 @case(since=12)
-def a_loop_that_is_never_idle(chapter: int) -> None:
-    """Timers go off although poll() never waits, because there is always a client that wants something."""
-
-    def attempt(ms: int, pace: Pace) -> None:
-        with timed(chapter, ms) as server:
-            slow_keys(server, pace)
-            with Flood(server):
-                since = now_ms()
-                with server.connect() as conn, server.connect() as half:
-                    half.send(b"\5")
-                    closes(conn, since, ms)
-                    closes(half, since, ms)
-
-    in_time(attempt)
-
-
-@case(since=12)
 def a_stopped_server(chapter: int) -> None:
     """A request comes in time while the server is stopped (Ctrl-Z, a debugger). When the server goes on,
     the timeout is over, but bytes have moved: they are read before anything is closed."""
@@ -605,24 +535,6 @@ def cpu_us(server: Server) -> float:
     """The processor time of the server's main thread, in microseconds."""
     with open(f"/proc/{server.pid}/schedstat") as f:
         return int(f.read().split()[0]) / 1000
-
-
-@case(since=12)
-def no_spin_in_the_last_millisecond(chapter: int) -> None:
-    """What is left to wait is rounded up. Rounded down, poll() would come back at once, again and again, in
-    the last millisecond before each connection's time."""
-    n = 40
-    with timed(chapter, 150) as server, ExitStack() as stack:
-        conns = []
-        for _ in range(n):
-            conns.append(stack.enter_context(server.connect()))
-            time.sleep(0.002)
-        used = cpu_us(server)
-        for conn in conns:
-            conn.expect_closed()
-        used = cpu_us(server) - used
-        if used > 300 * n and not watched():
-            fail(f"{n} connections were timed out; for each the server used {used / n:.0f} us of processor time")
 
 
 @case(since=12, inside=True)

@@ -18,7 +18,7 @@ __tracebackhide__ = settings.__tracebackhide__
 LOOKS_AT = OWN
 
 
-@case(since=3)
+@case(since=3, time_limit=60)
 def sessions(chapter: int) -> None:
     """Those of tests/sessions, which any implementation can play."""
     for path in sorted((ROOT / "tests" / "sessions").glob(f"{chapter:02}-*.session")):

@@ -14,7 +14,7 @@ from harness import Server, fail, settings, wait_until
 
 from . import case
 from .processes import leaves
-from .talk import Hold, encode, preload, say, start, still_serves, talk
+from .talk import Hold, encode, preload, say, start, still_serves
 
 __tracebackhide__ = settings.__tracebackhide__
 

@@ -10,15 +10,15 @@ import random
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Iterable, Iterator, List, Sequence, Tuple
+from typing import List, Sequence, Tuple
 
-from harness import AnyOrder, Between, Conn, Err, Model, OneOf, Server, fail, limit, seed, settings, wait_until, wire
+from harness import AnyOrder, Between, Err, Model, OneOf, fail, limit, seed, settings, wait_until, wire
 from harness.model import BAD_INTS, INT64_MAX, INT64_MIN
 
 from . import case
-from .idle import Pace, closes, cpu_us, in_time, now_ms, timed
+from .idle import Pace, closes, in_time, now_ms, timed
 from .talk import Counts, Hammer, Hold, bulk, numbered, paused, preload, say, start, uses_no_cpu, watched
 
 __tracebackhide__ = settings.__tracebackhide__
@@ -408,21 +408,6 @@ def keys_expire_by_themselves(chapter: int) -> None:
         idle.ask("keys", expect=[b"saykey"])
 
 
-@case(since=13)
-def no_spin_before_a_deadline(chapter: int) -> None:
-    """What is left to wait is rounded up, as with idle connections."""
-    n = 40
-    with start(chapter) as server, server.connect() as conn:
-        conn.pipeline([["set", f"k{i}", "v"] for i in range(n)])
-        conn.pipeline([["pexpire", f"k{i}", str(30 + 3 * i)] for i in range(n)], [1] * n)
-        used, gone = cpu_us(server), now_ms() + 30 + 3 * n + GONE
-        until(gone)
-        used = cpu_us(server) - used
-        conn.ask("keys", expect=[])
-        if used > 300 * n and not watched():
-            fail(f"{n} keys expired; for each the server used {used / n:.0f} us of processor time")
-
-
 @case(since=13, inside=True)
 def deadlines_that_were_taken_away(chapter: int) -> None:
     """Moved, taken away, deleted: they wake nobody. The heap holds the live ones alone."""
@@ -507,55 +492,6 @@ def deadlines_beside_a_flood(chapter: int) -> None:
 
 
 # ---- many ----
-
-
-@contextmanager
-def all_due(server: Server, conn: Conn, n: int) -> Iterator[None]:
-    """In the block the server is stopped, and n small sorted sets, key:000000 and so on, are due."""
-    for ms in (300, 1500, 6000):
-        bulk(conn, numbered(range(n), "zadd", "key:######", "1", "n"), ONE)
-        began = gone = now_ms()
-        for i in range(0, n, 1000):
-            ttl = max(1, int(began + ms - now_ms()))
-            bulk(conn, numbered(range(i, i + 1000), "pexpire", "key:######", ttl), ONE)
-            gone = max(gone, now_ms() + ttl + GONE)
-        if now_ms() < began + 0.8 * ms:
-            break
-        until(gone)  # too slow: the first ones have gone before the last were given their time
-    with paused(server):
-        until(gone)
-        yield
-
-
-@case(since=13)
-def many_keys_at_one_instant(chapter: int) -> None:
-    """Others are served while they go, and not one of them is seen again."""
-    rng, n = random.Random(seed()), 20_000
-    with start(chapter) as server, server.connect() as conn, server.connect() as other:
-        other.ask("set", "stays", "v")
-        with all_due(server, conn, n):
-            began = now_ms()
-        for command, reply in (("get", None), ("pttl", -2), ("persist", 0), ("del", 0)) * 25:
-            other.ask(command, b"key:%06d" % rng.randrange(n), expect=reply)
-        if now_ms() > began + limit(4000):
-            fail(f"100 requests while {n} keys expired took {now_ms() - began:.0f} ms")
-        other.ask("keys", expect=[b"stays"])
-
-
-@case(since=13, inside=True)
-def many_keys_at_one_instant_in_many_turns(chapter: int) -> None:
-    """At most 200 in one turn of the loop. (Whether a client waits for long cannot be told from the time that
-    passes: the machine may be busy with other things.)"""
-    n = 20_000
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(bytes(8))
-        file.flush()
-        env = {"TURNS_FILE": file.name, **preload("turns")}
-        with start(chapter, env=env) as server, server.connect() as conn:
-            with all_due(server, conn, n):
-                before = _turns(file.name)
-            wait_until(lambda: _turns(file.name) > before + n // 250, f"{n} keys go in {n // 200} turns")
-            conn.ask("keys", expect=[])
 
 
 def _turns(name: str) -> int:

@@ -252,10 +252,10 @@ class _Player:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             start_new_session=True,
         )  # fmt: skip
-        raw, _, late, too_much = bounded.communicate(process, b"", limit(15))
+        raw, _, late, too_much = bounded.communicate(process, b"", limit(40))
         lines = self._normal(raw.decode(errors="backslashreplace"))
         if late or too_much:
-            lines.append(f"(ended after {limit(15):g} s)" if late else "(ended: it prints without end)")
+            lines.append(f"(ended after {limit(40):g} s)" if late else "(ended: it prints without end)")
         self._compare(step, lines, process.returncode)
 
     def _lines(self, step: Step) -> None:
