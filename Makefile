@@ -104,7 +104,7 @@ watch-%: ; @$(pytest) $(learner) watch $*
 hint-%: ; @$(python) $(learner) hint $*
 solution-%: ; @$(python) $(learner) solution $*
 reset-%: ; @$(python) $(learner) reset $*
-exercises-check: build ; @$(pytest) tests/learn/prove.py -j $(JOBS) $(ARGS) $(if $(ARGS),,&& $(run) exercises classroom)
+exercises-check: build ; @$(pytest) tests/learn/prove.py -j $(JOBS) $(ARGS) $(if $(ARGS),,&& $(run) exercises classroom cheats)
 
 # --- For those who teach ---
 

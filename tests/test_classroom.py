@@ -21,6 +21,7 @@ sys.path[:0] = [str(LEARN), str(ROOT / "tests" / "tools")]
 
 import classroom  # noqa: E402
 import exercises  # noqa: E402
+import grade  # noqa: E402
 import pack  # noqa: E402
 
 from harness.settings import limit  # noqa: E402
@@ -125,9 +126,32 @@ def test_a_class_is_graded(tmp_path: Path) -> None:
         rows: Dict[str, Dict[str, str]] = {row["submission"]: row for row in csv.DictReader(file)}
     assert rows["ann"][NAME] == rows["ann"]["total"] == "10"
     assert 0 <= int(rows["bob"][NAME]) < 10
-    assert rows["cat"]["total"] == "0" and "was not graded" in rows["cat"]["note"]
+    assert (rows["ann"]["maximum"], rows["ann"]["percent"]) == ("10", "100.0")
+    assert rows["cat"]["total"] == "" and "was not graded" in rows["cat"]["note"]
     assert re.search(rf"1 of 2 +{NAME}: ", (tmp_path / "out" / "summary.txt").read_text())
     assert (tmp_path / "out" / "bob" / "transcript.txt").read_text().count("tried ") >= 1
+
+
+def test_no_cell_is_a_formula(tmp_path: Path) -> None:
+    names = ["=1+1", "+1", "-1", "@now", "\tx", "ann"]
+    grade.write_grades(tmp_path / "grades.csv", [grade.Row(name, name, {NAME: 3}, 4, []) for name in names], [NAME])
+    with open(tmp_path / "grades.csv", newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    assert [row[0] for row in rows] == [row[-1] for row in rows] == ["'=1+1", "'+1", "'-1", "'@now", "'\tx", "ann"]
+    assert rows[0][1:5] == ["3", "4", "75.0", "3"]
+
+
+def test_a_grader_that_cannot_work_gives_no_score(tmp_path: Path) -> None:
+    """Pytest is missing: neither a 0 nor a score of an earlier time."""
+    hand_in(tmp_path / "ann" / NAME, "solution")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "results.json").write_text("{}")
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without" / "pytest.py").write_text("raise ModuleNotFoundError('No module named pytest')\n")
+    done = run(sys.executable, LEARN / "grade.py", "one", tmp_path / "ann", "--out", tmp_path / "out", PYTHONPATH=str(tmp_path / "without"))
+    assert done.returncode == grade.NO_SCORE and "No module named pytest" in done.stdout.splitlines()[-1], done.stdout
+    assert "no score, the grader itself is broken (this is for the instructor to mend)" in done.stdout
+    assert not (tmp_path / "out" / "results.json").exists()
 
 
 def test_the_made_up_class_has_everything() -> None:

@@ -226,6 +226,7 @@ class Submission:
     def __init__(self) -> None:
         self.path = Path(os.environ["SUBMISSION"])
         self.scratch = self.path.parent
+        self.shared = self.scratch / "shared"  # files that the submission and the grader both write
         self.exercise = exercises.find(os.environ["GRADE_EXERCISE"])
         self.chapter = int(self.exercise.chapter)
         self.programs = self.exercise.programs
@@ -321,7 +322,7 @@ class Submission:
 
     def count(self, *names: str) -> Counted:
         """`with work.count("read") as counted, Server(4) as server:` counts the calls of programs started inside."""
-        return Counted(names, self.scratch)
+        return Counted(names, self.shared)
 
     # ---- building more ----
 

@@ -196,17 +196,28 @@ class Server:
                 match = LISTENING.match(line)
                 if match:
                     self.port = int(match.group(2))
-                    return ""
+                    return self._not_its_own()
             if not self.alive():
                 self._reader.join(limit(2))
                 return f"the server ended at once ({status_text(self._process.returncode)})"
             if (settings.foreign("server") or self._early) and _listens(self._asked_port):
                 self.port = self._asked_port
-                return ""
+                return self._not_its_own()
             if time.monotonic() > late and diagnose.listens_on(self.pid):
                 return f"nobody listens on port {self._asked_port}"
             self._wait_news()
         return f"the server did not come up within {limit(10):g} s"
+
+    def _not_its_own(self) -> str:
+        """What is wrong where the port of a submission belongs to another program than was started, or ""."""
+        if "SUBMISSION" not in os.environ or not os.path.exists("/proc/net/tcp"):
+            return ""
+        end = time.monotonic() + limit(1)  # it may say that it listens a moment before it does
+        while time.monotonic() < end:
+            if listening_sockets(self.port) & sockets_of_session(self.pid):
+                return ""
+            self._wait_news()
+        return f"port {self.port} is not its own: the program that was started listens on no such port"
 
     def __exit__(
         self,
@@ -515,16 +526,43 @@ def status_text(status: int) -> str:
     return f"killed by {signal_name(-status)}" if status < 0 else f"exit status {status}"
 
 
+def _sockets() -> List[List[str]]:
+    """The rows of the system's tables of TCP sockets (Linux)."""
+    rows: List[str] = []
+    for table in ("tcp", "tcp6"):
+        if os.path.exists(f"/proc/net/{table}"):
+            with open(f"/proc/net/{table}") as f:
+                rows += f.readlines()[1:]
+    return [row.split() for row in rows]
+
+
+def listening_sockets(port: int) -> Set[str]:
+    """The sockets that listen on a port, by the numbers that the system has for them."""
+    return {row[9] for row in _sockets() if row[1].endswith(f":{port:04X}") and row[3] == "0A"}
+
+
+def sockets_of_session(leader: int) -> Set[str]:
+    """The sockets of a process and of all that it has started."""
+    found = set()
+    for pid in [name for name in os.listdir("/proc") if name.isdigit()]:
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                if int(f.read().rpartition(")")[2].split()[3]) != leader:
+                    continue
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                link = os.readlink(f"/proc/{pid}/fd/{fd}")
+                if link.startswith("socket:["):
+                    found.add(link[8:-1])
+        except OSError:
+            pass  # it has ended, or closed that
+    return found
+
+
 def _listens(port: int) -> bool:
     """Does anything listen there? Looks without connecting where the system allows it."""
     try:
-        rows: List[str] = []
-        for table in ("tcp", "tcp6"):
-            if os.path.exists(f"/proc/net/{table}"):
-                with open(f"/proc/net/{table}") as f:
-                    rows += f.readlines()[1:]
-        if rows:
-            return any(r.split()[1].endswith(f":{port:04X}") and r.split()[3] == "0A" for r in rows)
+        if _sockets():
+            return bool(listening_sockets(port))
     except OSError:
         pass
     with socket.socket() as s:

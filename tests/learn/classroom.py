@@ -107,7 +107,7 @@ def grades() -> "dict[str, Tuple[str, str]]":
         rows = list(csv.DictReader(file))
     found = {}
     for row in rows:
-        cells = [cell for key, cell in row.items() if key not in ("submission", "total", "note") and cell != ""]
+        cells = [cell for key, cell in row.items() if key not in ("submission", "total", "maximum", "percent", "note") and cell != ""]
         found[row["submission"]] = (cells[0] if cells else "", row["note"])
     return found
 

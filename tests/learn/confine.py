@@ -8,8 +8,10 @@ count by user and do not bind root. Elsewhere its processes are the grader's own
 environment. A thread looks several times a second at what all of them use together: memory in RAM (a limit on address
 space binds single processes, and would break sanitizers), and the disk space of their folder.
 
-What this cannot prevent: reading what every user of the machine may read, talking to the network, and, where the
-grader is not root, doing to the grader whatever its user may do. For that it takes a container.
+Where the kernel has namespaces for us (namespaces.py), a submission sees its own folder and the system, and nothing
+of the workbook or of other submissions; /tmp is its own and goes with it. The grader runs in such namespaces too, so
+each submission has a network of its own, and no process of anybody else is to be seen there. What is missing of that
+is said by lacking().
 """
 from __future__ import annotations
 
@@ -25,16 +27,20 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Dict, List, NamedTuple, Optional
 
 SANDBOX = Path(__file__).resolve().parent / "sandbox.py"
+NAMESPACES = SANDBOX.with_name("namespaces.py")
+ROOT = SANDBOX.parents[2]
 sys.path.insert(0, str(SANDBOX.parents[1]))
 
 from harness.bounded import communicate  # noqa: E402
 
 FIRST_UID, UIDS = 61000, 1000
 GUEST = UIDS  # what is added for the second user of a submission, whom the first cannot harm
+ALONE = [sys.executable, "-I", "-S", str(NAMESPACES), "--"]
 PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 LOOK_EVERY = 0.2  # seconds
 MOST_FILES = 10_000  # in the folder of a submission
@@ -68,6 +74,7 @@ class Confinement:
         self.token = secrets.token_hex(8)
         self.home = scratch / "home"
         self.guest_home = scratch / "guest"
+        self.scratch = scratch
         self.uid: Optional[int] = None
         self.events: List[Event] = []
         self._lock: Optional[IO[str]] = None
@@ -81,9 +88,13 @@ class Confinement:
         else:
             self._others = len(threads_of_user(os.getuid()))
         for folder, uid in ((self.home, self.uid), (self.guest_home, self.guest_uid)):
-            folder.mkdir(mode=0o700)
-            if uid is not None:
-                os.chown(folder, uid, uid)
+            for each in (folder, folder.with_name(f"{folder.name}.tmp")):
+                each.mkdir(mode=0o700)
+                if uid is not None:
+                    os.chown(each, uid, uid)
+            inside = str(self.scratch.resolve())
+            if inside.startswith("/tmp/"):  # the place where the folder of the submission is shown
+                (folder.with_name(f"{folder.name}.tmp") / inside[5:]).mkdir(parents=True)
         self._thread.start()
         return self
 
@@ -127,6 +138,8 @@ class Confinement:
         """The words to put before a command. guest: as the second user, for programs that are not the learner's."""
         limits = limits or self.limits
         words = [f"id={self.token}", f"home={self.guest_home if guest else self.home}"]
+        if can_hide_files():
+            words += [f"sees={self.scratch.resolve()}", f"hide={os.pathsep.join([str(ROOT), *hidden()])}"]
         if self.uid is not None:
             words.append(f"uid={self.guest_uid if guest else self.uid}")
         values = {
@@ -166,9 +179,14 @@ class Confinement:
             used = sum(map(rss_kib, self.members())) >> 10
             if self.limits.memory and used > self.limits.memory:
                 self._end(f"its processes used {used} MB of memory, {self.limits.memory} are allowed")
-            elif looks % 5 == 0 and not small_enough(self.home, self.limits.disk):
+            elif looks % 5 == 0 and not all(small_enough(place, self.limits.disk) for place in self._places()):
                 self._end(f"it wrote more than {self.limits.disk} MB, or {MOST_FILES} files")
-                shutil.rmtree(self.home, ignore_errors=True)
+                for place in self._places():
+                    shutil.rmtree(place, ignore_errors=True)
+
+    def _places(self) -> List[Path]:
+        """Where it may write."""
+        return [self.home, self.home.with_name(f"{self.home.name}.tmp")]
 
     def _end(self, what: str) -> None:
         self.events.append(Event(time.monotonic(), what))
@@ -189,6 +207,48 @@ class Confinement:
             for pid in members:
                 signal_to(pid, signal.SIGKILL)
             time.sleep(0.01)
+
+
+# ---- what the kernel lets us do ----
+
+
+def hidden() -> List[str]:
+    """Folders with the work of others, which the program that grades a class names."""
+    return [folder for folder in os.environ.get("GRADE_HIDDEN", "").split(os.pathsep) if folder]
+
+
+@lru_cache(maxsize=None)
+def can_hide_files() -> bool:
+    """May a submission be shown its own folder and the system alone?"""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        for name in ("home", "home.tmp", f"home.tmp/{Path(folder).name}"):
+            (Path(folder) / name).mkdir()
+        words = ["id=try", f"home={folder}/home", f"sees={folder}", f"hide={ROOT}", "--", "/bin/sh", "-c", "exit 7"]
+        return subprocess.run([sys.executable, "-I", "-S", str(SANDBOX), *words], stderr=subprocess.DEVNULL).returncode == 7
+
+
+@lru_cache(maxsize=None)
+def can_be_alone() -> bool:
+    """May a grader have a network and processes of its own?"""
+    return subprocess.run([*ALONE, "/bin/sh", "-c", "exit 7"], stderr=subprocess.DEVNULL).returncode == 7
+
+
+def alone() -> List[str]:
+    """The words to put before a grader, so that nothing that it starts meets anything of another submission."""
+    return ALONE if can_be_alone() else []
+
+
+def lacking() -> List[str]:
+    """What does not keep a submission from cheating on this machine, in sentences for the instructor."""
+    found = []
+    if not can_hide_files():
+        readable = os.getuid() != 0 or as_user(FIRST_UID, f"os.listdir({str(SANDBOX.parents[1] / 'exercises')!r})") == 0
+        mend = "grade as root, and" if os.getuid() else "first"
+        if readable:
+            found.append(f"submissions can read the workbook, its graders and solutions: {mend} chmod -R go-rwx {ROOT}")
+    if os.getuid() != 0 and not can_be_alone():
+        found.append("submissions run as your own user, and can change the graders and each other: grade as root")
+    return found
 
 
 class Ran(NamedTuple):

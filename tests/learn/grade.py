@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import json
 import os
 import re
@@ -48,7 +49,7 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tools"))
 import compiling  # noqa: E402
 import exercises  # noqa: E402
 from changeform import Tree  # noqa: E402
-from confine import Confinement, Limits, sanitized  # noqa: E402
+from confine import Confinement, Limits, alone, can_be_alone, lacking, sanitized  # noqa: E402
 from exercises import Exercise, Handed  # noqa: E402
 from layout import ROOT, Problem, quit_with  # noqa: E402
 
@@ -56,11 +57,19 @@ FACTOR = "4"  # of time limits, for programs with a sanitizer
 CRASH = re.compile(r"killed by SIG(SEGV|BUS|ABRT|FPE|ILL)")  # a sanitizer would name the line
 START_SECONDS = 20.0  # for pytest itself, beside the tests
 NOT_UNDERSTOOD, NO_TESTS = 4, 5  # exit statuses of pytest
+NO_SCORE = 3  # our own
 GRADES = ROOT / "build" / "grades"
 SHOWN = 20  # tests in the summary
 ABSENT, UNCHANGED = "was not handed in", "nothing was changed in the starter"
-# what a transcript says, and grades.csv too
-NOTES = ("does not build", ABSENT, UNCHANGED, "the grader itself is broken")
+BROKEN, UNSAFE, TAMPERED = "the grader itself is broken", "THIS DOES NOT COUNT", "what grades was changed meanwhile"
+LOOK_INTO = "look into"
+NOTES = (ABSENT, UNCHANGED, BROKEN)  # remarks that go into grades.csv
+WHOLE = (UNSAFE, TAMPERED, LOOK_INTO)  # how those begin that go there as they are
+# Words that a solution has no use for: somebody should read the file that has them. No points are lost by that.
+SUSPECT = re.compile(
+    r"solution\.(?:change|patch)|results\.json|\bout/results|tests/(?:exercises|learn|harness)|\bGRADE_\w+|WORKBOOK_\w+"
+    r"|LD_PRELOAD|/proc/(?:net|\d|%)|\"/tmp/|\.incbin|\bptrace\b|\bgetppid\b|kill\s*\(\s*-\s*1\b"
+)
 MOST_OUTPUT = 1 << 16  # characters of a transcript that a broken grader leaves
 
 
@@ -159,7 +168,8 @@ def grade_handed(handed: Handed, exercise: Exercise, how: How) -> Result:
     try:
         scratch.chmod(0o755)
         (scratch / "out").mkdir(mode=0o700)
-        (scratch / "tmp").mkdir(mode=0o755)
+        for name in ("tmp", "shared"):
+            (scratch / name).mkdir(mode=0o755)
         exercises.write_tree(handed.tree, scratch / "src")
         with Confinement(scratch, limits) as confined:
             build(result, exercise, confined, scratch, how.kept)
@@ -223,7 +233,7 @@ def run_tests(result: Result, exercise: Exercise, confined: Confinement, scratch
     """Runs the grader; where it does not end in time, what it has not come to is not run."""
     env = {**environment(exercise, confined, scratch), **how.variables}
     path = str(exercise.grader.relative_to(exercise.root))
-    words = [sys.executable, "-m", "pytest", "-p", "lessons", "-p", "no:cacheprovider", "-q", "--tb=no"]
+    words = [*alone(), sys.executable, "-m", "pytest", "-p", "lessons", "-p", "no:cacheprovider", "-q", "--tb=no"]
     words.append(f"--confcutdir={exercise.root / 'tests'}")
     words += [f"{path}::{name}" for name in how.only] or [path]
     words += [*how.arguments, *["-x"] * how.first_failure]
@@ -259,7 +269,7 @@ def run_tests(result: Result, exercise: Exercise, confined: Confinement, scratch
     for entry in entries:
         result.broken = result.broken or entry.get("broken", "")
     if result.broken:
-        result.remarks.append(f"the grader itself is broken: {result.broken}")
+        result.remarks.append(f"{BROKEN}: {result.broken}")
 
 
 def end(process: "subprocess.Popen[bytes]", seconds: float) -> None:
@@ -349,11 +359,18 @@ def grade_exercise(name: str, folder: Optional[Path]) -> Graded:
     exercise = exercises.find(name)
     handed = exercises.hand_in(exercise, folder) if folder else None
     if handed and handed.taken:
+        before = fingerprint()
         result = grade_handed(handed, exercise, How())
+        tampered = changed_since(before)
+        result.remarks += suspicions(handed)
         if handed.tree == exercise.starter():
             result.remarks.append(UNCHANGED)
+        if tampered:
+            result.remarks.append(f"{TAMPERED}, so nothing is counted: {', '.join(tampered)}")
+        if tampered or handed.tree == exercise.starter():
             for test in result.tests:
                 test.points = 0
+        result.remarks += [f"{UNSAFE}: {what}" for what in lacking()]
     else:
         tests = [Test(t.name, t.title, t.points, t.instructor, t.tries) for t in exercise.tests]
         result = Result(name, tests=tests, remarks=[f"it {ABSENT}, that is {', '.join(exercise.submit)}"])
@@ -361,11 +378,47 @@ def grade_exercise(name: str, folder: Optional[Path]) -> Graded:
     return Graded(exercise, result.as_dict(), text)
 
 
+def suspicions(handed: Handed) -> List[str]:
+    """Names files that speak of what is no part of the task."""
+    found = []
+    for name in handed.taken:
+        words = sorted(set(SUSPECT.findall(handed.tree[name]))) if name.endswith((".c", ".h", ".py", ".sh")) else []
+        found += [f"{LOOK_INTO} {name}: it speaks of {', '.join(words)}"] * bool(words)
+    return found
+
+
+# ---- what grades ----
+
+
+def fingerprint() -> Dict[str, str]:
+    """All files that have a say in the grading: path -> hash."""
+    found = {}
+    for top in ("tests", "chapters", "common"):
+        for folder, folders, names in os.walk(ROOT / top):
+            folders[:] = [name for name in folders if not name.startswith((".", "__pycache__"))]
+            for path in (Path(folder, name) for name in names if "." in name):
+                try:
+                    data = os.readlink(path).encode() if path.is_symlink() else path.read_bytes()
+                    found[str(path.relative_to(ROOT))] = hashlib.sha256(data).hexdigest()
+                except FileNotFoundError:
+                    pass  # an editor's, or a test's
+    return found
+
+
+def changed_since(before: Mapping[str, str]) -> List[str]:
+    """The files that are not as they were, some of them where there are many."""
+    now = fingerprint()
+    return sorted(path for path in {*before, *now} if before.get(path) != now.get(path))[:5]
+
+
 # ---- one submission ----
 
 
 def grade_one(folder: Path, out: Path, wanted: Sequence[str]) -> int:
-    """Grades a submission, prints what came of it, writes the files. Returns the exit status: 0, also for a bad one."""
+    """Grades a submission, prints what came of it, writes the files. Returns the exit status: 0, also for a bad one.
+
+    Where the grader cannot do its work, there is no score: results.json is not written, and the status is 3.
+    """
     began = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
     graded = [grade_exercise(name, place) for name, place in handed_in(folder, wanted).items()]
@@ -373,6 +426,12 @@ def grade_one(folder: Path, out: Path, wanted: Sequence[str]) -> int:
     rule = "=" * 78
     text = "".join(f"{rule}\n{g.text}\n" for g in graded) + f"{rule}\n{table(graded)}\nIn all {points}\n"
     write(out / "transcript.txt", text)
+    broken = [f"{g.exercise.name}: {str(g.result['broken']).strip().splitlines()[-1]}" for g in graded if g.result["broken"]]
+    if broken:
+        (out / "results.json").unlink(missing_ok=True)
+        print(text, file=sys.stderr)
+        print(f"no score, {BROKEN} (this is for the instructor to mend): {'; '.join(broken)}", file=sys.stderr)
+        return NO_SCORE
     write(out / "results.json", json.dumps(gradescope(graded, time.monotonic() - began), indent=1) + "\n")
     write(out / "results.xml", junit(graded))
     print(text, end="")
@@ -397,7 +456,12 @@ def tests_of(graded: Graded) -> List[Dict[str, object]]:
 def notes_on(graded: Graded) -> List[str]:
     """What an instructor wants to know beside the points."""
     waiting = sum(int(str(test["most"])) for test in tests_of(graded) if test["status"] == "instructor")
-    return [word for word in NOTES if word in graded.text] + [f"{waiting} points to mark"] * bool(waiting)
+    remarks = graded.result["remarks"]
+    assert isinstance(remarks, list)
+    words = ["does not build"] * (not graded.result["built"])
+    words += [word for word in NOTES if any(word in remark for remark in remarks)]
+    words += [remark for remark in remarks if remark.startswith(WHOLE)]
+    return words + [f"{waiting} points to mark"] * bool(waiting)
 
 
 def table(graded: Sequence[Graded]) -> str:
@@ -484,6 +548,7 @@ class Row:
     name: str
     note: str
     scores: Dict[str, int]  # of each exercise
+    most: int  # points that there were to be had
     failed: List[Tuple[str, bool]]  # tests, and whether they were failed
 
 
@@ -495,9 +560,13 @@ def grade_all(folder: Path, out: Path, wanted: Sequence[str], jobs: int) -> int:
     for name in wanted:
         exercises.find(name)
     out.mkdir(parents=True, exist_ok=True)
+    if jobs > 1 and not can_be_alone():
+        print("the kernel gives submissions no network of their own, so they are graded one after the other")
+        jobs = 1
     rows: List[Row] = []
+    before = fingerprint()
     with ThreadPoolExecutor(jobs) as pool:
-        waiting = [pool.submit(grade_in_process, folder / name, out / name, wanted) for name in names]
+        waiting = [pool.submit(grade_in_process, folder / name, out / name, wanted, before) for name in names]
         try:
             for done, future in enumerate(waiting, 1):
                 row = future.result()
@@ -525,8 +594,12 @@ def time_limit(wanted: Sequence[str], folder: Path) -> float:
     return 60 + 2 * factor * sum(exercises.find(name).seconds + 60 for name in names)
 
 
-def grade_in_process(folder: Path, out: Path, wanted: Sequence[str]) -> Row:
-    """Grades one of many. A submission that cannot be graded has a line that says why."""
+def grade_in_process(folder: Path, out: Path, wanted: Sequence[str], before: Mapping[str, str]) -> Row:
+    """Grades one of many. A submission that cannot be graded has a line that says why. before: what grades, as it was."""
+    tampered = changed_since(before)
+    if tampered:
+        note = f"was not graded: {', '.join(tampered)} changed since the class was begun. Put it right, and grade again"
+        return Row(folder.name, note, {}, 0, [])
     command = [sys.executable, __file__, "one", str(folder), "--out", str(out)]
     command += [word for name in wanted for word in ("--exercise", name)]
     limit = time_limit(wanted, folder)
@@ -549,7 +622,7 @@ def grade_in_process(folder: Path, out: Path, wanted: Sequence[str]) -> Row:
     if not (out / "results.json").exists():
         last = said.strip().splitlines()[-1:] or ["nothing"]
         write(out / "transcript.txt", said)
-        return Row(folder.name, note or f"was not graded: {last[0]}", {}, [])
+        return Row(folder.name, note or f"was not graded: {last[0]}", {}, 0, [])
     return row_of(folder.name, json.loads((out / "results.json").read_text(encoding="utf-8")), note)
 
 
@@ -565,7 +638,8 @@ def row_of(name: str, results: Dict[str, object], note: str) -> Row:
         failed.append((test["name"], test["status"] == "failed"))
     extra = results["extra_data"]
     assert isinstance(extra, dict)
-    return Row(name, "; ".join([note] * bool(note) + extra["notes"]), dict(scores), failed)
+    most = sum(test["max_score"] for test in tests)
+    return Row(name, "; ".join([note] * bool(note) + extra["notes"]), dict(scores), most, failed)
 
 
 def write_grades(path: Path, rows: Sequence[Row], graded: Sequence[str]) -> None:
@@ -573,11 +647,18 @@ def write_grades(path: Path, rows: Sequence[Row], graded: Sequence[str]) -> None
     part = path.with_name(f".{path.name}.{os.getpid()}")
     with open(part, "w", newline="", encoding="utf-8") as file:
         sheet = csv.writer(file)
-        sheet.writerow(["submission", "total", *graded, "note"])
+        sheet.writerow(["submission", "total", "maximum", "percent", *graded, "note"])
         for row in rows:
-            cells = [row.scores.get(name, "") for name in graded]
-            sheet.writerow([row.name, sum(row.scores.values()), *cells, row.note])
+            total = sum(row.scores.values())
+            percent = f"{100 * total / row.most:.1f}" if row.most else ""
+            points = [total, row.most, percent] if row.scores else ["", "", ""]
+            sheet.writerow([harmless(row.name), *points, *(row.scores.get(name, "") for name in graded), harmless(row.note)])
     part.replace(path)
+
+
+def harmless(cell: str) -> str:
+    """A text that no spreadsheet takes for a formula."""
+    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else cell
 
 
 def summary_of(rows: Sequence[Row]) -> str:
@@ -611,6 +692,10 @@ def main(argv: List[str]) -> int:
     try:
         if not said.folder.is_dir():
             raise Problem(f"{said.folder}: there is no such folder")
+        others = said.folder if said.what == "all" else said.folder.resolve().parent
+        os.environ["GRADE_HIDDEN"] = os.pathsep.join(
+            [*filter(None, [os.environ.get("GRADE_HIDDEN")]), *(str(p.resolve()) for p in (others, out) if p.resolve() != Path("/"))]
+        )
         if said.what == "one":
             return grade_one(said.folder, out, said.exercise)
         return grade_all(said.folder, out, said.exercise, max(1, said.j))

@@ -66,10 +66,17 @@ RUN = """\
 # Grades /autograder/submission.
 export TEST_TIME_FACTOR=4
 cd /autograder/source/workbook || exit 1
+chmod -R go-rwx /autograder/source
 out=/autograder/results
 mkdir -p "$out"
-/usr/bin/python3 tests/learn/grade.py one /autograder/submission --out "$out"{exercises} 2>"$out/errors" && exit
+/usr/bin/python3 tests/learn/grade.py one /autograder/submission --out "$out"{exercises} 2>"$out/errors"
+status=$?
 cat "$out/errors"
+[ $status = 0 ] && exit
+if [ $status != 1 ] || grep -q '^Traceback' "$out/errors"; then  # the grader could not do its work: no score is better than a wrong one
+    echo "There is no score. This is for the instructor: see what stands above, and build the autograder anew."
+    exit 1
+fi
 tail -n 1 "$out/errors" | /usr/bin/python3 -c '
 import json, sys
 json.dump({{"score": 0, "output": "Nothing was graded. " + sys.stdin.read()}}, sys.stdout)

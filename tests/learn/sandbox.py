@@ -1,9 +1,11 @@
 """Becomes a program of a submission: limits itself, leaves the grader's user where it can, then executes the program.
 
-    python3 -I -S sandbox.py id=TOKEN home=DIR [uid=N] [as=MIB] [nproc=N] [fsize=MIB] [cpu=S] [nofile=N] -- command...
+    python3 -I -S sandbox.py id=TOKEN home=DIR [sees=DIR hide=DIR:DIR] [uid=N] [as=MIB] [nproc=N] [fsize=MIB] [cpu=S] [nofile=N] -- command...
 
 id      stands in the environment of all that the program starts, so that the grader finds it again
 home    a folder of its own: the current one, HOME and TMPDIR
+sees    the folder of the submission: nothing else is to be seen but the system, and no other /tmp but home.tmp; hide
+        are folders that are not to be seen where they lie among those of the system (namespaces.py)
 uid     the user and group that a grader who is root makes of it
 as      address space of a process; not to be given for a program with a sanitizer, which reserves terabytes
 nproc   processes and threads of the user; fsize: size of a file; cpu: seconds of a process; nofile: descriptors
@@ -63,6 +65,16 @@ def main() -> None:
         del os.environ[name]
     home = settings["home"]
     os.environ.update(HOME=home, TMPDIR=home, WORKBOOK_CONFINED=settings["id"])
+    if "sees" in settings:
+        sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+        import namespaces
+
+        try:
+            namespaces.see_only(settings["sees"], home, settings["hide"].split(":"))
+            namespaces.no_new_rights()
+        except OSError as error:
+            sys.stderr.write(f"the submission cannot be kept apart: {error.strerror}\n")
+            os._exit(126)
     os.chdir(home)
     for sig in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and the program would inherit that
         signal.signal(sig, signal.SIG_DFL)

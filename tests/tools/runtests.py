@@ -33,7 +33,7 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 JOBS = int(os.environ.get("JOBS") or 1 + len(os.sched_getaffinity(0)))  # a test waits now and then
-OWN_TARGET = ["broken", "book", "exercises", "classroom"]
+OWN_TARGET = ["broken", "book", "exercises", "classroom", "cheats"]
 NOT_CARRIED = ["-m", "not carried"]
 COLUMNS = 80  # of a terminal
 MANY = 5  # more failures than that are no accident
