@@ -5,6 +5,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -23,6 +24,7 @@ import classroom  # noqa: E402
 import exercises  # noqa: E402
 import grade  # noqa: E402
 import pack  # noqa: E402
+import pristine  # noqa: E402
 
 from harness.settings import limit  # noqa: E402
 
@@ -207,6 +209,37 @@ def test_the_handout_offers_what_it_can_do(handout: Path) -> None:
     assert {"grade", "exercises", "clean"} <= offered
     for gone in ("handout", "gradescope", "class-check", "broken", "book-check"):
         assert gone not in offered and "there is no such target" in run("make", gone, cwd=handout).stdout
+
+
+def test_experiments_are_noticed_where_there_is_no_git(handout: Path) -> None:
+    """Neither a new starter nor a check carries what somebody tried in common/."""
+    header = handout / "common" / "base.h"
+    text = header.read_text()
+    header.write_text(text + "#define TRIED 1\n")
+    try:
+        for done in (run("make", "reset-03-hunt-nul", cwd=handout), run("make", "grade", "SUBMISSION=my", cwd=handout)):
+            assert done.returncode != 0 and "common/base.h is not as it was handed out" in done.stdout, done.stdout
+            assert "tar xzf handout.tar.gz --strip-components=1 workbook/common/base.h" in done.stdout
+    finally:
+        header.write_text(text)
+    assert run("make", "reset-03-hunt-nul", cwd=handout).returncode == 0
+
+
+def test_experiments_are_left_out_where_there_is_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "workbook"
+    for name in ("common", "chapters/04", "tests/exercises"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("server", "client"))
+    for words in (["init", "-q"], ["add", "."], ["-c", "user.name=x", "-c", "user.email=x", "commit", "-qm", "x"]):
+        assert run("git", *words, cwd=root).returncode == 0
+    before = exercises.find(NAME, root).starter()
+    for path in (root / "common" / "base.h", root / "chapters" / "04" / "server.c"):
+        path.write_text(path.read_text() + "int tried;\n")
+    assert "int tried;" in exercises.find(NAME, root).starter()["server.c"], "those who maintain it see what they change"
+    monkeypatch.setenv(pristine.VARIABLE, "1")
+    pristine.changed.cache_clear()
+    assert exercises.find(NAME, root).starter() == before
+    packed = pack.read(iter(["common/base.h", "chapters/04/server.c"]), lambda path: True, root)
+    assert not any(b"int tried;" in data for data in packed.values())
 
 
 def test_vectors_are_kept_for_later_chapters() -> None:

@@ -36,6 +36,7 @@ import changeform  # noqa: E402
 import compiling  # noqa: E402
 import csource  # noqa: E402
 import exercises  # noqa: E402
+import pristine  # noqa: E402
 from harness import Server, limit, settings  # noqa: E402
 from harness.bounded import communicate  # noqa: E402
 from harness.process import clean_env, status_text  # noqa: E402
@@ -226,7 +227,7 @@ class Submission:
     def __init__(self) -> None:
         self.path = Path(os.environ["SUBMISSION"])
         self.scratch = self.path.parent
-        self.shared = self.scratch / "shared"  # files that the submission and the grader both write
+        self.shared = self.scratch / "tmp"  # files that the submission and the grader both write
         self.exercise = exercises.find(os.environ["GRADE_EXERCISE"])
         self.chapter = int(self.exercise.chapter)
         self.programs = self.exercise.programs
@@ -342,7 +343,7 @@ class Submission:
         submission where that is possible, so an attack cannot simply kill them."""
         number = self.chapter if chapter is None else chapter
         folder = ROOT / "chapters" / f"{number:02}"
-        tree = {f"{name}.c": (folder / f"{name}.c").read_text(encoding="utf-8") for name in programs}
+        tree = {f"{name}.c": pristine.text(folder / f"{name}.c", ROOT) for name in programs}
         tree = self.exercise.with_headers(tree)
         return self._build(tree, edits, programs, files, (), number, guest=True)
 
@@ -361,7 +362,7 @@ class Submission:
         """
         more = dict(files)
         if chapter is not None and f"{name}.c" not in more:
-            more[f"{name}.c"] = (ROOT / "chapters" / f"{chapter:02}" / f"{name}.c").read_text(encoding="utf-8")
+            more[f"{name}.c"] = pristine.text(ROOT / "chapters" / f"{chapter:02}" / f"{name}.c", ROOT)
         return self.variant(None, [name], more, flags).program(name)
 
     def _build(

@@ -48,6 +48,7 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tools"))
 
 import compiling  # noqa: E402
 import exercises  # noqa: E402
+import pristine  # noqa: E402
 from changeform import Tree  # noqa: E402
 from confine import Confinement, Limits, alone, can_be_alone, lacking, sanitized  # noqa: E402
 from exercises import Exercise, Handed  # noqa: E402
@@ -168,8 +169,7 @@ def grade_handed(handed: Handed, exercise: Exercise, how: How) -> Result:
     try:
         scratch.chmod(0o755)
         (scratch / "out").mkdir(mode=0o700)
-        for name in ("tmp", "shared"):
-            (scratch / name).mkdir(mode=0o755)
+        (scratch / "tmp").mkdir(mode=0o755)
         exercises.write_tree(handed.tree, scratch / "src")
         with Confinement(scratch, limits) as confined:
             build(result, exercise, confined, scratch, how.kept)
@@ -689,6 +689,7 @@ def main(argv: List[str]) -> int:
     said = parser.parse_args(argv)
     out = said.out or (GRADES if said.what == "all" else GRADES / said.folder.resolve().name)
     os.environ.setdefault("NO_COLOR", "1")
+    os.environ[pristine.VARIABLE] = "1"
     try:
         if not said.folder.is_dir():
             raise Problem(f"{said.folder}: there is no such folder")

@@ -27,6 +27,7 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tools"))
 
 import changeform  # noqa: E402
 import exercises  # noqa: E402
+import pristine  # noqa: E402
 from exercises import Exercise  # noqa: E402
 from keys import Keys  # noqa: E402
 from layout import ROOT, Problem, quit_with  # noqa: E402
@@ -383,6 +384,7 @@ OF_ALL: Dict[str, Callable[[], int]] = {"list": show_list, "progress": show_prog
 
 def main(argv: List[str]) -> int:
     os.umask(0o022)
+    os.environ[pristine.VARIABLE] = "1"
     command, words = (argv or [""])[0], argv[1:]
     arguments = words[words.index("--") + 1 :] if "--" in words else []
     words = words[: words.index("--")] if "--" in words else words

@@ -96,7 +96,7 @@ def see_only(scratch: str, home: str, hidden: "list[str]") -> None:
     bind(scratch, new + scratch, deep=False)
     for name in sorted(os.listdir(scratch)):
         path = f"{scratch}/{name}"
-        if path == home or name == "shared":
+        if path == home or name == "tmp":  # where graders lay files that both of them write
             bind(path, new + path, writable=True)
         elif name.startswith(("out", "home", "guest")):
             empty(new + path)

@@ -33,6 +33,7 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tools"))
 import exercises  # noqa: E402
 import headers  # noqa: E402
 import layout  # noqa: E402
+import pristine  # noqa: E402
 from layout import ROOT, Problem, cells, quit_with  # noqa: E402
 
 TOP = ("chapters", "common", "tests", "book", "Makefile", "README.md", ".gitignore", ".clang-format")
@@ -109,6 +110,11 @@ def read(paths: Iterator[str], keep: Callable[[str], bool], root: Path = ROOT) -
     """The files to keep. Links in Markdown to files that are left out become plain text, and table rows that
     begin with such a link are left out too."""
     files = {path: (root / path).read_bytes() for path in paths if keep(path)}
+    tried = sorted(path for path in pristine.changed(root) if path in files)
+    for path in tried:
+        files[path] = pristine.committed(root, path) or files[path]
+    if tried:
+        print(f"packed as committed, not as changed since: {', '.join(tried)}", file=sys.stderr)
     there = {str(parent) for path in files for parent in (PurePosixPath(path), *PurePosixPath(path).parents)}
     for path, data in files.items():
         if path.endswith(".md"):
@@ -163,6 +169,7 @@ def pack(chapters: Sequence[str]) -> Files:
     files = read(files_of(), keep)
     for path, cut in (("Makefile", without_targets), ("tests/tools/help.txt", without_help)):
         files[path] = cut(files[path].decode("utf-8")).encode("utf-8")
+    files[pristine.LIST] = pristine.listing(files.items()).encode("utf-8")
     return files
 
 
@@ -186,7 +193,8 @@ def write_tar(files: Files, target: Path) -> None:
             for path, data in sorted(files.items()):
                 entry = tarfile.TarInfo(f"{FOLDER}/{path}")
                 entry.size = len(data)
-                entry.mode = 0o755 if (ROOT / path).stat().st_mode & 0o100 else 0o644
+                runs = (ROOT / path).exists() and (ROOT / path).stat().st_mode & 0o100
+                entry.mode = 0o755 if runs else 0o644
                 archive.addfile(entry, io.BytesIO(data))
     part.replace(target)
 

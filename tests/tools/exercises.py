@@ -24,6 +24,7 @@ from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 import changeform
 import headers
+import pristine
 from changeform import Change, Tree
 from layout import ROOT, Problem
 
@@ -225,7 +226,7 @@ class Exercise:
                 if name in own:
                     continue
                 raise Problem(f"{self.where}/exercise.conf: there is no {name} in {folder.relative_to(self.root)}")
-            tree[name] = (folder / name).read_text(encoding="utf-8")
+            tree[name] = pristine.text(folder / name, self.root)
         return self.with_headers(tree)
 
     def makefile(self) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Dict, List, Set, Tuple
 
 import csource
+import pristine
 from layout import ROOT, Problem, all_sources, cells, chapters, quit_with, sources, span
 
 FIRST = re.compile(r"// (\S+): built in chapters? (\d\d(?:(?:, | and )\d\d)*)\b(.*)")
@@ -53,7 +54,7 @@ def with_headers(tree: Dict[str, str], root: Path = ROOT) -> Dict[str, str]:
         for name in included(result[waiting.pop()]):
             path = root / "common" / name
             if name not in result and path.exists():
-                result[name] = path.read_text(encoding="utf-8")
+                result[name] = pristine.text(path, root)
                 waiting.append(name)
     return result
 
