@@ -214,7 +214,8 @@ class Server:
             return ""
         end = time.monotonic() + limit(1)  # it may say that it listens a moment before it does
         while time.monotonic() < end:
-            if listening_sockets(self.port) & sockets_of_session(self.pid):
+            ports = {port for pid in _session(self.pid) for _, port in diagnose.listens_on(pid)}
+            if self.port in ports or not self.alive():
                 return ""
             self._wait_news()
         return f"port {self.port} is not its own: the program that was started listens on no such port"
@@ -526,43 +527,28 @@ def status_text(status: int) -> str:
     return f"killed by {signal_name(-status)}" if status < 0 else f"exit status {status}"
 
 
-def _sockets() -> List[List[str]]:
-    """The rows of the system's tables of TCP sockets (Linux)."""
-    rows: List[str] = []
-    for table in ("tcp", "tcp6"):
-        if os.path.exists(f"/proc/net/{table}"):
-            with open(f"/proc/net/{table}") as f:
-                rows += f.readlines()[1:]
-    return [row.split() for row in rows]
-
-
-def listening_sockets(port: int) -> Set[str]:
-    """The sockets that listen on a port, by the numbers that the system has for them."""
-    return {row[9] for row in _sockets() if row[1].endswith(f":{port:04X}") and row[3] == "0A"}
-
-
-def sockets_of_session(leader: int) -> Set[str]:
-    """The sockets of a process and of all that it has started."""
-    found = set()
-    for pid in [name for name in os.listdir("/proc") if name.isdigit()]:
+def _session(leader: int) -> List[int]:
+    """A process, and all that it has started."""
+    found = []
+    for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
         try:
             with open(f"/proc/{pid}/stat") as f:
-                if int(f.read().rpartition(")")[2].split()[3]) != leader:
-                    continue
-            for fd in os.listdir(f"/proc/{pid}/fd"):
-                link = os.readlink(f"/proc/{pid}/fd/{fd}")
-                if link.startswith("socket:["):
-                    found.add(link[8:-1])
+                found += [pid] * (int(f.read().rpartition(")")[2].split()[3]) == leader)
         except OSError:
-            pass  # it has ended, or closed that
+            pass  # it has ended
     return found
 
 
 def _listens(port: int) -> bool:
     """Does anything listen there? Looks without connecting where the system allows it."""
     try:
-        if _sockets():
-            return bool(listening_sockets(port))
+        rows: List[str] = []
+        for table in ("tcp", "tcp6"):
+            if os.path.exists(f"/proc/net/{table}"):
+                with open(f"/proc/net/{table}") as f:
+                    rows += f.readlines()[1:]
+        if rows:
+            return any(r.split()[1].endswith(f":{port:04X}") and r.split()[3] == "0A" for r in rows)
     except OSError:
         pass
     with socket.socket() as s:
