@@ -13,6 +13,8 @@ from typing import Dict, List, NamedTuple
 
 from harness import Server, fail, seed, settings, wait_until, wire
 
+from harness.failure import Failure, cause
+
 from . import case
 from .talk import encode, paused, preload, say, start, talk, too_much
 
@@ -102,9 +104,20 @@ def each_end_has_its_line(chapter: int) -> None:
             _leave(server, end)
             expect += end.log
             if server.wait_log(len(expect)) != expect:
-                fail(f"behind {end} the log must be\n{_show(expect[-6:])}\nin the end, not\n{_show(server.log[-6:])}")
+                raise Failure(
+                    f"after a client that left with {HOW[end.how]}, the log ends with other lines",
+                    [
+                        ("sent", wire.hexdump(end.said, most=32) if end.said else ["nothing"]),
+                        ("came", server.log[-4:] or ["no line"]),
+                        ("expected", expect[-4:] or ["no line"]),
+                    ],
+                    cause("does each end of a connection print what the chapter says, once, or nothing?"),
+                )
         server.stop(signal.SIGTERM)
         _same(server.log, expect, "all these ends")
+
+
+HOW = {"close": "close()", "reset": "a reset", "half": "a half-close, and read on"}
 
 
 def _show(lines: List[str]) -> str:
