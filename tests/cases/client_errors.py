@@ -813,7 +813,7 @@ def a_server_that_leaves_between_commands(chapter: int) -> None:
 # ---- calls that do less than they were asked ----
 
 
-@case(since=4)
+@case(since=4, inside=True)
 def calls_that_are_interrupted(chapter: int) -> None:
     """Reads and writes that end with EINTR or move a few bytes only: nothing is lost, nothing sent twice."""
     env = preload("interrupt")

@@ -30,6 +30,8 @@ STEPS = [
     Step("built with gcc, warnings are errors", "gcc", "make build B=build/gcc CC=gcc"),
     Step("built with clang, warnings are errors", "clang", "make build B=build/clang CC=clang"),
     Step("built with the lines of the READMEs", "gcc clang", "PYTHON tests/tools/readme_lines.py gcc clang"),
+    Step("musl: built, 06 and 14 tested", "musl-gcc pytest", "PYTHON tests/tools/elsewhere.py musl-gcc"),
+    Step("32 bits: built, 06 and 14 tested", "gcc -m32 pytest", "PYTHON tests/tools/elsewhere.py gcc -m32"),
     Step("layout of the sources", "clang-format", "make format-check"),
     Step("tests, stage rules among them", "gcc pytest git", "make test-all"),
     Step("tests fail for servers that are wrong", "gcc pytest", "make broken"),
@@ -45,6 +47,8 @@ PACKAGES = {
     "pytest": "python3-pytest",
     "address,undefined": "libgcc-12-dev, or the one of your gcc",
     "thread": "libgcc-12-dev, or the one of your gcc",
+    "-m32": "gcc-multilib",
+    "musl-gcc": "musl-tools",
 }
 
 
@@ -60,14 +64,15 @@ class Result(NamedTuple):
 
 
 def has(tool: str) -> bool:
-    """Is it installed? A sanitizer is when a program can be linked with it."""
+    """Is it installed? A sanitizer or -m32 is when a program can be built with it."""
     if tool == "pytest":
         return python_with("pytest") is not None
-    if tool in PACKAGES:
+    if tool in PACKAGES and shutil.which(tool) is None:
+        option = tool if tool.startswith("-") else f"-fsanitize={tool}"
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder) / "empty.c"
-            source.write_text("int main(void) { return 0; }\n")
-            command = [os.environ.get("CC", "cc"), f"-fsanitize={tool}", str(source), "-o", f"{folder}/empty"]
+            source.write_text("#include <sys/socket.h>\nint main(void) { return 0; }\n")
+            command = [os.environ.get("CC", "cc"), option, str(source), "-o", f"{folder}/empty"]
             return subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 0
     return shutil.which(tool) is not None
 
