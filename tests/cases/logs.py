@@ -7,8 +7,9 @@ from __future__ import annotations
 import os
 import random
 import signal
+import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Dict, List, NamedTuple
 
 from harness import Server, fail, seed, settings, wait_until, wire
@@ -76,11 +77,11 @@ def _ends(chapter: int) -> List[End]:
     return ends
 
 
-def _leave(server: Server, end: End) -> None:
-    """One connection from its beginning to its end, which the server has seen when this returns."""
-    before = server.fd_count()
+def _leave(server: Server, end: End, idle: int) -> None:
+    """One connection from its beginning to its end, which the server has seen when this returns. idle is the number
+    of descriptors that it has without one."""
     with server.connect() as conn:
-        wait_until(lambda: server.fd_count() > before or server.chapter in (3, 4), "the connection is accepted")
+        wait_until(lambda: server.fd_count() > idle, "the connection is accepted")
         conn.send_some(end.said)
         if end.replies and server.chapter in (3, 5):
             conn.recv_exactly(5)
@@ -92,7 +93,7 @@ def _leave(server: Server, end: End) -> None:
         elif end.how == "half":
             conn.shutdown_write()
             conn.read_to_end()
-    wait_until(lambda: server.fd_count() == before, "the server has closed the connection")
+    wait_until(lambda: server.fd_count() == idle, "the server has closed the connection")
 
 
 @case(since=3, inside=True)
@@ -100,8 +101,9 @@ def each_end_has_its_line(chapter: int) -> None:
     """One connection after the other, each with another end: these lines, in this order, and no other."""
     expect: List[str] = []
     with start(chapter) as server:
+        idle = server.fd_count()
         for end in _ends(chapter):
-            _leave(server, end)
+            _leave(server, end, idle)
             expect += end.log
             if server.wait_log(len(expect)) != expect:
                 raise Failure(
@@ -194,20 +196,28 @@ def nothing_to_say(chapter: int) -> None:
 
 @case(since=12, inside=True, at="process_timers")
 def one_line_for_each_that_is_idle(chapter: int) -> None:
-    """In the order in which they fell silent, with the number of each; none for those that left before."""
-    with start(chapter, env={"IDLE_TIMEOUT_MS": "150"}) as server, ExitStack() as stack:
-        conns = [stack.enter_context(server.connect()) for _ in range(6)]
-        for conn in conns:
-            say(conn, 1)
-        numbers = _descriptors(server)
-        conns[2].close()
-        conns[4].reset()
-        for i in (0, 1, 3, 5):
-            conns[i].read_to_end()
-        expect = [f"removing idle connection: {numbers[i]}" for i in (0, 1, 3, 5)]
-        server.wait_log(len(expect))
-        server.stop(signal.SIGTERM)
-        _same(server.log, expect, "four connections on which nothing moves, two that left")
+    """In the order in which they fell silent, with the number of each; none for those that left before. Where we were
+    late ourselves, once more with a longer timeout."""
+    for timeout in (150, 600, 2400, 9600):
+        with start(chapter, env={"IDLE_TIMEOUT_MS": str(timeout)}) as server, ExitStack() as stack:
+            began = time.monotonic()
+            conns = [stack.enter_context(server.connect()) for _ in range(6)]
+            with suppress(AssertionError):
+                for conn in conns:
+                    say(conn, 1)
+            numbers = _descriptors(server)
+            conns[2].close()
+            conns[4].reset()
+            if (time.monotonic() - began) * 1000 > timeout / 2:
+                continue
+            for i in (0, 1, 3, 5):
+                conns[i].read_to_end()
+            expect = [f"removing idle connection: {numbers[i]}" for i in (0, 1, 3, 5)]
+            server.wait_log(len(expect))
+            server.stop(signal.SIGTERM)
+            _same(server.log, expect, "four connections on which nothing moves, two that left")
+            return
+    fail("this machine is too slow for this case: six requests take seconds")
 
 
 def _descriptors(server: Server) -> List[int]:
