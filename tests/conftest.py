@@ -51,6 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.tbstyle = "short"
     for sig in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(sig, _interrupted)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script: servers would ignore it, too
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _interrupted(sig: int, frame: object) -> None:
