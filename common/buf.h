@@ -42,26 +42,31 @@ static inline uint8_t *buf_data(const struct buf *buf) {
     return buf->data + buf->head;
 }
 
+// Moves the bytes to a new allocation of `cap` bytes, which has room for them.
+static inline void buf_move(struct buf *buf, size_t cap) {
+    size_t size = buf_size(buf);
+    uint8_t *data = mem_alloc(cap);
+    if (size > 0) {
+        memcpy(data, buf_data(buf), size);
+    }
+    free(buf->data);
+    *buf = (struct buf){.data = data, .cap = cap, .tail = size};
+}
+
 // Makes room at the end, the slow way. See buf_reserve().
 static inline void buf_make_room(struct buf *buf, size_t n) {
     size_t size = buf_size(buf);
     if (buf->cap - size >= n) {
         memmove(buf->data, buf_data(buf), size);
+        buf->head = 0;
+        buf->tail = size;
     } else {
         size_t cap = buf->cap < k_min_buf ? k_min_buf : buf->cap * 2;
         if (cap - size < n) {
             cap = size + n;
         }
-        uint8_t *data = mem_alloc(cap);
-        if (size > 0) {
-            memcpy(data, buf_data(buf), size);
-        }
-        free(buf->data);
-        buf->data = data;
-        buf->cap = cap;
+        buf_move(buf, cap);
     }
-    buf->head = 0;
-    buf->tail = size;
 }
 
 // Makes room for at least `n` bytes at the end and returns where they go; buf_commit() adds them.
@@ -77,14 +82,6 @@ static inline uint8_t *buf_reserve(struct buf *buf, size_t n) {
 static inline void buf_commit(struct buf *buf, size_t n) {
     assert(n <= buf->cap - buf->tail);
     buf->tail += n;
-}
-
-// Adds a copy of `n` bytes. Cost: amortised O(n).
-static inline void buf_append(struct buf *buf, const void *data, size_t n) {
-    if (n > 0) {
-        memcpy(buf_reserve(buf, n), data, n);
-        buf_commit(buf, n);
-    }
 }
 
 // Uses up the first `n` bytes. Cost: O(1).
@@ -109,4 +106,13 @@ static inline void buf_truncate(struct buf *buf, size_t size) {
 static inline void buf_dispose(struct buf *buf) {
     free(buf->data);
     *buf = (struct buf){0};
+}
+
+// Gives back the memory that the bytes in the buffer do not take. Cost: O(size).
+static inline void buf_shrink(struct buf *buf) {
+    if (buf_size(buf) > 0) {
+        buf_move(buf, buf_size(buf));
+    } else {
+        buf_dispose(buf);
+    }
 }

@@ -36,6 +36,11 @@ enum {
     ERR_ARG = 4,     // a bad argument, or a wrong number of them
 };
 
+enum {
+    k_str_head = 5, // bytes of a string in front of its own: tag and length
+    k_arr_head = 5, // bytes of an array in front of its values: tag and number
+};
+
 // Returns the u64 whose eight bytes begin at `p`.
 static inline uint64_t load_u64(const uint8_t *p) {
     return load_u32(p) | (uint64_t)load_u32(p + 4) << 32;
@@ -66,11 +71,11 @@ static inline void out_err(struct buf *out, int32_t code, const char *text) {
 
 // Writes a string: a copy of `len` bytes, fewer than 4 GiB.
 static inline void out_str(struct buf *out, const uint8_t *data, size_t len) {
-    uint8_t *p = buf_reserve(out, 5 + len);
+    uint8_t *p = buf_reserve(out, k_str_head + len);
     p[0] = SER_STR;
     store_u32(p + 1, (uint32_t)len);
-    memcpy(p + 5, data, len);
-    buf_commit(out, 5 + len);
+    memcpy(p + k_str_head, data, len);
+    buf_commit(out, k_str_head + len);
 }
 
 // Writes an integer.
@@ -82,17 +87,17 @@ static inline void out_int(struct buf *out, int64_t value) {
 }
 
 // Begins an array of `n` values, which are to be written next. Returns its position, with which
-// out_arr_mend() corrects n where it was not known yet.
+// out_arr_end() sets n where it was not known yet.
 static inline size_t out_arr(struct buf *out, uint32_t n) {
     size_t pos = buf_size(out);
-    uint8_t *p = buf_reserve(out, 5);
+    uint8_t *p = buf_reserve(out, k_arr_head);
     p[0] = SER_ARR;
     store_u32(p + 1, n);
-    buf_commit(out, 5);
+    buf_commit(out, k_arr_head);
     return pos;
 }
 
-// Says that the array that begins at `pos` has `n` values.
-static inline void out_arr_mend(struct buf *out, size_t pos, uint32_t n) {
+// Ends the array that begins at `pos`: it has got `n` values.
+static inline void out_arr_end(struct buf *out, size_t pos, uint32_t n) {
     store_u32(buf_data(out) + pos + 1, n);
 }

@@ -35,10 +35,11 @@ enum {
     k_max_msg = 32 << 20,
     k_read_size = 16 << 10, // free bytes that a read finds at least
     k_turn_work = 64 << 10, // after which a connection's turn is over
-    k_max_kept = 64 << 10,  // a larger buffer is given back once it is empty
+    k_max_kept = 64 << 10,  // a larger buffer is given back where it is mostly empty
     k_lookahead = 16,       // requests of a batch whose keys are fetched from memory together
     k_chain_ahead = 2,      // how far along their chains
     k_small_zset = 4096,    // pairs up to which a sorted set is in the cache anyway
+    k_max_pairs = k_max_msg / (k_str_head + 9), // that a reply holds, even if all names are empty
     k_max_freed = 100000,
     k_accept_retry_ms = 100,
     k_send_buffer = 128 << 10, // bytes that the system keeps for a client, twice that on Linux
@@ -46,10 +47,12 @@ enum {
 };
 
 enum conn_state {
-    STATE_REQ, // waits for requests: reading
-    STATE_RES, // waits for the client to take a reply: writing
-    STATE_BAD, // the client sent a bad message: waits for it to hang up
-    STATE_END, // to be closed
+    STATE_REQ,  // waits for requests: reading
+    STATE_RES,  // waits for the client to take a reply: writing
+    STATE_MORE, // has requests in rbuf: waits for its next turn
+    STATE_LONG, // the next request in rbuf takes long: waits until it is the one of a turn
+    STATE_BAD,  // the client sent a bad message: waits for it to hang up
+    STATE_END,  // to be closed
 };
 
 enum value_type {
@@ -64,6 +67,7 @@ struct entry {
     uint32_t val_len : 30;
     uint32_t type : 2;
     uint8_t data[];
+    _Static_assert(k_max_msg < 1 << 30, "val_len holds the length of any value");
 };
 
 // What an entry is looked up by.
@@ -97,6 +101,9 @@ static struct {
     struct hash_key hash_key;
     size_t work; // in the turn of a connection: bytes of replies made, nodes passed or freed
     struct hmap db;
+    size_t keys_size;        // bytes that `keys` prints for all that is in db
+    bool long_waiting;       // some connection is in STATE_LONG
+    size_t last_long;        // the one that had its long request answered last
     int64_t idle_timeout_ms; // 0 for never
     struct dlist idle_list;  // all connections, the longest idle first
 } g_data;
@@ -130,6 +137,16 @@ static struct zset *entry_zset(const struct entry *ent) {
     return zset;
 }
 
+// Returns how many pairs the entry has, 0 where its value is no sorted set.
+static size_t entry_pairs(const struct entry *ent) {
+    return ent->type == T_ZSET ? zset_size(entry_zset(ent)) : 0;
+}
+
+// Returns how many bytes `keys` prints for the entry.
+static size_t entry_listed_size(const struct entry *ent) {
+    return k_str_head + ent->node.key_len;
+}
+
 // Adds a key that is not there yet.
 static void entry_add(const struct hnode *node, const struct slice *key, enum value_type type,
                       const struct slice *val) {
@@ -140,6 +157,7 @@ static void entry_add(const struct hnode *node, const struct slice *key, enum va
     memcpy(ent->data, key->data, key->len);
     memcpy(ent->data + key->len, val->data, val->len);
     hm_insert(&g_data.db, &ent->node);
+    g_data.keys_size += entry_listed_size(ent);
 }
 
 // Adds a key that is not there yet, with an empty sorted set. Returns the set, borrowed.
@@ -154,8 +172,9 @@ static struct zset *entry_add_zset(const struct slice *key) {
 
 // Frees the entry with its value.
 static void entry_del(struct entry *ent) {
+    g_data.keys_size -= entry_listed_size(ent);
+    g_data.work += entry_pairs(ent);
     if (ent->type == T_ZSET) {
-        g_data.work += zset_size(entry_zset(ent));
         zset_dispose(entry_zset(ent));
         free(entry_zset(ent));
     }
@@ -304,10 +323,13 @@ static void do_del(const struct slice *args, struct buf *out) {
     out_int(out, entry_remove(&args[1]));
 }
 
+static void out_too_big(struct buf *out) {
+    out_err(out, ERR_2BIG, "the reply is too big");
+}
+
 // What a scan for `keys` carries along.
 struct keys_scan {
     struct buf *out;
-    size_t max_size; // of out; beyond it the reply is too big anyway
     uint32_t n;
 };
 
@@ -315,16 +337,20 @@ static bool do_keys_one(struct hnode *node, void *arg) {
     struct keys_scan *scan = arg;
     out_str(scan->out, container_of(node, struct entry, node)->data, node->key_len);
     scan->n++;
-    return buf_size(scan->out) <= scan->max_size;
+    return true;
 }
 
+// The size of the reply is known beforehand. One that is too big to be sent is not made.
 static void do_keys(const struct slice *args, struct buf *out) {
     (void)args;
-    struct keys_scan scan = {.out = out, .max_size = buf_size(out) + k_max_msg};
+    if (k_arr_head + g_data.keys_size > k_max_msg) {
+        out_too_big(out);
+        return;
+    }
+    struct keys_scan scan = {.out = out};
     size_t arr = out_arr(out, 0);
-    g_data.work += hm_scan_cost(&g_data.db);
     hm_scan(&g_data.db, do_keys_one, &scan);
-    out_arr_mend(out, arr, scan.n);
+    out_arr_end(out, arr, scan.n);
 }
 
 // Finds the sorted set of a key, NULL where there is no such key. Returns whether that went well;
@@ -399,12 +425,16 @@ static void do_zquery(const struct slice *args, struct buf *out) {
     if (!find_zset(&args[1], &zset, out)) {
         return;
     }
-    size_t max_size = buf_size(out) + k_max_msg;
-    size_t arr = out_arr(out, 0);
     struct znode *znode = NULL;
     if (zset && limit > 0) {
         znode = zset_query(zset, score, args[3].data, args[3].len, offset);
     }
+    if (znode && limit > k_max_pairs && avl_offset(&znode->tree, k_max_pairs)) {
+        out_too_big(out); // whatever the names are
+        return;
+    }
+    size_t max_size = buf_size(out) + k_max_msg;
+    size_t arr = out_arr(out, 0);
     uint32_t n = 0;
     while (znode && n < limit && buf_size(out) <= max_size) {
         out_str(out, znode->name, znode->node.key_len);
@@ -412,7 +442,7 @@ static void do_zquery(const struct slice *args, struct buf *out) {
         znode = znode_next(znode);
         n++;
     }
-    out_arr_mend(out, arr, n * 2);
+    out_arr_end(out, arr, n * 2);
 }
 
 // clang-format off
@@ -440,6 +470,22 @@ static bool is_command(const struct slice *arg, const char *name) {
         i++;
     }
     return i == arg->len && !name[i];
+}
+
+// Returns how much work the request may be, as far as that can be known before it is done: what it
+// will look at, and the bytes that it will reply. 0 stands for little.
+static size_t request_cost(const struct slice *args, int nargs) {
+    if (nargs == 1 && is_command(&args[0], "keys")) {
+        return hm_scan_cost(&g_data.db) + g_data.keys_size;
+    }
+    int64_t limit;
+    if (nargs == 6 && is_command(&args[0], "zquery") && parse_int(&args[5], &limit) &&
+        limit > k_turn_work) {
+        const struct entry *ent = entry_lookup(&args[1]);
+        size_t pairs = ent ? entry_pairs(ent) : 0;
+        return (uint64_t)limit < pairs ? (size_t)limit : pairs;
+    }
+    return 0;
 }
 
 // Finds the command and has it reply.
@@ -491,8 +537,8 @@ static void unwatch(int fd) {
 
 // reply = u32 len, len bytes: a value as serial.h has it      len <= k_max_msg
 //
-// Appends the reply to one request. Its length is known only afterwards; where it is above the
-// limit, the reply is taken back and an error takes its place. That was work all the same.
+// Appends the reply to one request. Its length is known only afterwards; if it is above the limit,
+// the reply is taken back and an error takes its place. That was work all the same.
 static void reply_request(const struct slice *args, int nargs, struct buf *out) {
     size_t start = buf_size(out);
     buf_reserve(out, 4);
@@ -501,12 +547,13 @@ static void reply_request(const struct slice *args, int nargs, struct buf *out) 
     g_data.work += buf_size(out) - start;
     if (buf_size(out) - start - 4 > k_max_msg) {
         buf_truncate(out, start + 4);
-        out_err(out, ERR_2BIG, "the reply is too big");
+        out_too_big(out);
     }
     store_u32(buf_data(out) + start, (uint32_t)(buf_size(out) - start - 4));
 }
 
-// Nothing after a bad message can be understood: what came before it is still answered.
+// Drops what is left in rbuf: behind a bad message we cannot tell where the next one begins. What
+// came before it is still answered.
 static void reject_input(struct conn *conn, const char *why) {
     msg("%s", why);
     buf_truncate(&conn->rbuf, 0);
@@ -585,7 +632,8 @@ static inline __attribute__((always_inline)) void fetch_ahead(const struct conn 
 
 // message = u32 len, len bytes: a request as request.h has it      len <= k_max_msg
 //
-// Answers the first message in rbuf, if it is whole. Returns whether there is a reply to send.
+// Answers the first message in rbuf, if it is whole. Returns whether there is a reply to send. A
+// request that takes long is not answered now but by serve_long(), which comes back in STATE_LONG.
 static bool try_one_request(struct conn *conn) {
     size_t size = buf_size(&conn->rbuf);
     if (size < 4) {
@@ -607,6 +655,14 @@ static bool try_one_request(struct conn *conn) {
         reject_input(conn, "bad req");
         return false;
     }
+    size_t cost = request_cost(args, nargs);
+    if (cost > k_turn_work && conn->state != STATE_LONG) {
+        conn->state = STATE_LONG;
+        g_data.long_waiting = true;
+        return false;
+    }
+    conn->state = STATE_REQ;
+    g_data.work += cost;
     reply_request(args, nargs, &conn->wbuf);
     buf_consume(&conn->rbuf, 4 + (size_t)len);
     return true;
@@ -640,8 +696,8 @@ static bool try_fill_buffer(struct conn *conn) {
     return true;
 }
 
-// Writes once, if there is anything to write. Returns whether all replies are through, so that the
-// next requests can have their turn.
+// Writes once, if there is anything to write. Returns whether all replies are sent: only then may the
+// next requests be answered.
 static bool try_flush_buffer(struct conn *conn) {
     size_t size = buf_size(&conn->wbuf);
     if (size > 0) {
@@ -660,8 +716,8 @@ static bool try_flush_buffer(struct conn *conn) {
     return all;
 }
 
-// Answers the requests that wait in rbuf with one write, until none is whole or it was work enough
-// for a turn. The rest has its turn when all others had theirs, and there is room for replies.
+// Answers the requests in rbuf with one write, until no whole one is left, or it was enough work for
+// a turn, or the next one takes long. The rest waits until all others have had their turn.
 static void state_req(struct conn *conn) {
     bool more = true;
     g_data.work = 0;
@@ -671,11 +727,14 @@ static void state_req(struct conn *conn) {
         }
         more = try_one_request(conn);
     }
+    bool next_is_long = conn->state == STATE_LONG;
     if (!try_flush_buffer(conn)) {
         return;
     }
     if (more) {
-        conn->state = STATE_RES;
+        conn->state = STATE_MORE;
+    } else if (next_is_long) {
+        conn->state = STATE_LONG;
     } else if (conn->bad) {
         shutdown(conn->fd, SHUT_WR);
         conn->state = STATE_BAD;
@@ -715,10 +774,11 @@ static void conn_done(struct conn *conn) {
     free(conn);
 }
 
-// Gives the memory of a buffer back that is empty and was large.
+// Gives back what a large buffer does not need, where that is most of it. What is kept is copied, so
+// a buffer that drains is copied at a quarter of its size, then at a quarter of that, and so on.
 static void give_back(struct buf *buf) {
-    if (buf_size(buf) == 0 && buf->cap > k_max_kept) {
-        buf_dispose(buf);
+    if (buf->cap > k_max_kept && buf_size(buf) < buf->cap / 4) {
+        buf_shrink(buf);
     }
 }
 
@@ -728,7 +788,7 @@ static void connection_io(struct conn *conn) {
         state_res(conn);
     } else if (conn->state == STATE_BAD) {
         state_bad(conn);
-    } else if (try_fill_buffer(conn)) {
+    } else if (conn->state == STATE_MORE || conn->state == STATE_LONG || try_fill_buffer(conn)) {
         state_req(conn);
     }
     if (conn->state == STATE_END) {
@@ -736,8 +796,24 @@ static void connection_io(struct conn *conn) {
     } else {
         give_back(&conn->rbuf);
         give_back(&conn->wbuf);
-        g_data.poll_set[conn->fd].events = conn->state == STATE_RES ? POLLOUT : POLLIN;
+        bool reads = conn->state == STATE_REQ || conn->state == STATE_BAD;
+        g_data.poll_set[conn->fd].events = reads ? POLLIN : POLLOUT;
     }
+}
+
+// Answers one request that takes long. There is one of them at most in a turn of the loop, when all
+// others have had theirs; connections that have such a request take turns, too.
+static void serve_long(void) {
+    for (size_t i = 1; i <= g_data.nfds; i++) {
+        size_t fd = (g_data.last_long + i) % g_data.nfds;
+        struct conn *conn = g_data.fd2conn[fd];
+        if (conn && conn->state == STATE_LONG) {
+            g_data.last_long = fd;
+            connection_io(conn);
+            return;
+        }
+    }
+    g_data.long_waiting = false;
 }
 
 // Accepts one connection. Returns whether more may be waiting.
@@ -853,8 +929,8 @@ static bool one_turn(void) {
     if (ready < 0 && errno != EINTR) {
         die("poll");
     }
-    // Who is idle is seen here: serving some may take long, and what came for others meanwhile has
-    // not been read yet.
+    // Note the time before serving anyone: that may take long, and what comes for other clients
+    // meanwhile has not been read yet. It must not look as if they had been idle.
     int64_t polled_ms = get_monotonic_msec();
     g_data.poll_set[g_data.listen_fd].events = POLLIN;
     for (size_t fd = 0; ready > 0 && fd < g_data.nfds; fd++) {
@@ -868,9 +944,14 @@ static bool one_turn(void) {
         if ((int)fd == g_data.listen_fd) {
             while (accept_new_conn()) {
             }
+        } else if (g_data.fd2conn[fd]->state == STATE_LONG) {
+            renew_idle(g_data.fd2conn[fd]); // it waits for us
         } else {
             connection_io(g_data.fd2conn[fd]);
         }
+    }
+    if (g_data.long_waiting && !g_data.stopping) {
+        serve_long();
     }
     process_timers(polled_ms);
     return true;

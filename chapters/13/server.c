@@ -36,10 +36,11 @@ enum {
     k_max_msg = 32 << 20,
     k_read_size = 16 << 10, // free bytes that a read finds at least
     k_turn_work = 64 << 10, // after which a connection's turn is over
-    k_max_kept = 64 << 10,  // a larger buffer is given back once it is empty
+    k_max_kept = 64 << 10,  // a larger buffer is given back where it is mostly empty
     k_lookahead = 16,       // requests of a batch whose keys are fetched from memory together
     k_chain_ahead = 2,      // how far along their chains
     k_small_zset = 4096,    // pairs up to which a sorted set is in the cache anyway
+    k_max_pairs = k_max_msg / (k_str_head + 9), // that a reply holds, even if all names are empty
     k_max_freed = 100000,
     k_accept_retry_ms = 100,
     k_send_buffer = 128 << 10, // bytes that the system keeps for a client, twice that on Linux
@@ -48,10 +49,12 @@ enum {
 };
 
 enum conn_state {
-    STATE_REQ, // waits for requests: reading
-    STATE_RES, // waits for the client to take a reply: writing
-    STATE_BAD, // the client sent a bad message: waits for it to hang up
-    STATE_END, // to be closed
+    STATE_REQ,  // waits for requests: reading
+    STATE_RES,  // waits for the client to take a reply: writing
+    STATE_MORE, // has requests in rbuf: waits for its next turn
+    STATE_LONG, // the next request in rbuf takes long: waits until it is the one of a turn
+    STATE_BAD,  // the client sent a bad message: waits for it to hang up
+    STATE_END,  // to be closed
 };
 
 enum value_type {
@@ -67,6 +70,7 @@ struct entry {
     uint32_t val_len : 30;
     uint32_t type : 2;
     uint8_t data[];
+    _Static_assert(k_max_msg < 1 << 30, "val_len holds the length of any value");
 };
 
 // What an entry is looked up by.
@@ -100,6 +104,9 @@ static struct {
     struct hash_key hash_key;
     size_t work; // in the turn of a connection: bytes of replies made, nodes passed or freed
     struct hmap db;
+    size_t keys_size;        // bytes that `keys` prints for all that is in db, if none has expired
+    bool long_waiting;       // some connection is in STATE_LONG
+    size_t last_long;        // the one that had its long request answered last
     int64_t now_ms;          // when the loop looked at the clock last
     int64_t idle_timeout_ms; // 0 for never
     struct dlist idle_list;  // all connections, the longest idle first
@@ -136,6 +143,16 @@ static struct zset *entry_zset(const struct entry *ent) {
     return zset;
 }
 
+// Returns how many pairs the entry has, 0 where its value is no sorted set.
+static size_t entry_pairs(const struct entry *ent) {
+    return ent->type == T_ZSET ? zset_size(entry_zset(ent)) : 0;
+}
+
+// Returns how many bytes `keys` prints for the entry.
+static size_t entry_listed_size(const struct entry *ent) {
+    return k_str_head + ent->node.key_len;
+}
+
 // Adds a key that is not there yet.
 static void entry_add(const struct hnode *node, const struct slice *key, enum value_type type,
                       const struct slice *val) {
@@ -147,6 +164,7 @@ static void entry_add(const struct hnode *node, const struct slice *key, enum va
     memcpy(ent->data, key->data, key->len);
     memcpy(ent->data + key->len, val->data, val->len);
     hm_insert(&g_data.db, &ent->node);
+    g_data.keys_size += entry_listed_size(ent);
 }
 
 // Adds a key that is not there yet, with an empty sorted set. Returns the set, borrowed.
@@ -169,14 +187,18 @@ static bool entry_expired(const struct entry *ent) {
     return g_data.now_ms > entry_deadline(ent);
 }
 
-// Gives the entry `ttl_ms` to live from now on, or takes its TTL away where that is negative.
-// now_ms + ttl_ms fits.
+// Gives the entry `ttl_ms` to live from now on. now_ms + ttl_ms fits.
 static void entry_set_ttl(struct entry *ent, int64_t ttl_ms) {
-    if (ttl_ms >= 0) {
-        heap_upsert(&g_data.heap, &ent->heap_idx, g_data.now_ms + ttl_ms);
-    } else if (ent->heap_idx != k_heap_none) {
-        heap_delete(&g_data.heap, ent->heap_idx);
+    heap_upsert(&g_data.heap, &ent->heap_idx, g_data.now_ms + ttl_ms);
+}
+
+// Lets the entry live for ever. Returns whether it had a TTL.
+static bool entry_clear_ttl(struct entry *ent) {
+    if (ent->heap_idx == k_heap_none) {
+        return false;
     }
+    heap_delete(&g_data.heap, ent->heap_idx);
+    return true;
 }
 
 // Frees the entry with its value. It is in no structure any more.
@@ -188,11 +210,18 @@ static void entry_destroy(struct entry *ent) {
     free(ent);
 }
 
-// Takes the TTL from an entry that nobody looks at any more, and frees the entry.
+// Takes the TTL from an entry that is not in the table any more, and frees the entry.
 static void entry_del(struct entry *ent) {
-    entry_set_ttl(ent, -1);
-    g_data.work += ent->type == T_ZSET ? zset_size(entry_zset(ent)) : 0;
+    entry_clear_ttl(ent);
+    g_data.keys_size -= entry_listed_size(ent);
+    g_data.work += entry_pairs(ent);
     entry_destroy(ent);
+}
+
+// Takes the entry out of the table, and frees it.
+static void entry_drop(struct entry *ent) {
+    hm_pop(&g_data.db, &ent->node, hnode_same);
+    entry_del(ent);
 }
 
 // Removes the key. Returns whether it was there.
@@ -217,7 +246,7 @@ static struct entry *entry_lookup(const struct slice *key) {
     }
     struct entry *ent = container_of(*link, struct entry, node);
     if (entry_expired(ent)) {
-        entry_remove(key);
+        entry_drop(ent);
         return NULL;
     }
     return ent;
@@ -236,7 +265,7 @@ static void entry_set(const struct slice *key, const struct slice *val) {
         return;
     }
     struct entry *ent = container_of(*link, struct entry, node);
-    entry_set_ttl(ent, -1);
+    entry_clear_ttl(ent);
     if (ent->val_len != val->len) {
         // The entry may move, so the pointer that owns it has to follow.
         ent = mem_realloc(ent, sizeof(*ent) + key->len + val->len);
@@ -352,10 +381,13 @@ static void do_del(const struct slice *args, struct buf *out) {
     out_int(out, entry_remove(&args[1]));
 }
 
+static void out_too_big(struct buf *out) {
+    out_err(out, ERR_2BIG, "the reply is too big");
+}
+
 // What a scan for `keys` carries along.
 struct keys_scan {
     struct buf *out;
-    size_t max_size; // of out; beyond it the reply is too big anyway
     uint32_t n;
 };
 
@@ -366,16 +398,34 @@ static bool do_keys_one(struct hnode *node, void *arg) {
         out_str(scan->out, ent->data, node->key_len);
         scan->n++;
     }
-    return buf_size(scan->out) <= scan->max_size;
+    return true;
 }
 
+// Returns how many bytes `keys` would print for the keys that have expired and are still there.
+// Cost: O(keys with a TTL), but no look at those that have not expired.
+static size_t expired_listed_size(void) {
+    size_t size = 0;
+    for (size_t i = 0; i < g_data.heap.len; i++) {
+        struct heap_item item = g_data.heap.items[i];
+        if (g_data.now_ms > item.val) {
+            size += entry_listed_size(container_of(item.ref, struct entry, heap_idx));
+        }
+    }
+    return size;
+}
+
+// The size of the reply is known beforehand. One that is too big to be sent is not made.
 static void do_keys(const struct slice *args, struct buf *out) {
     (void)args;
-    struct keys_scan scan = {.out = out, .max_size = buf_size(out) + k_max_msg};
+    size_t size = k_arr_head + g_data.keys_size;
+    if (size > k_max_msg && size - expired_listed_size() > k_max_msg) {
+        out_too_big(out);
+        return;
+    }
+    struct keys_scan scan = {.out = out};
     size_t arr = out_arr(out, 0);
-    g_data.work += hm_scan_cost(&g_data.db);
     hm_scan(&g_data.db, do_keys_one, &scan);
-    out_arr_mend(out, arr, scan.n);
+    out_arr_end(out, arr, scan.n);
 }
 
 // Finds the sorted set of a key, NULL where there is no such key. Returns whether that went well;
@@ -450,12 +500,16 @@ static void do_zquery(const struct slice *args, struct buf *out) {
     if (!find_zset(&args[1], &zset, out)) {
         return;
     }
-    size_t max_size = buf_size(out) + k_max_msg;
-    size_t arr = out_arr(out, 0);
     struct znode *znode = NULL;
     if (zset && limit > 0) {
         znode = zset_query(zset, score, args[3].data, args[3].len, offset);
     }
+    if (znode && limit > k_max_pairs && avl_offset(&znode->tree, k_max_pairs)) {
+        out_too_big(out); // whatever the names are
+        return;
+    }
+    size_t max_size = buf_size(out) + k_max_msg;
+    size_t arr = out_arr(out, 0);
     uint32_t n = 0;
     while (znode && n < limit && buf_size(out) <= max_size) {
         out_str(out, znode->name, znode->node.key_len);
@@ -463,23 +517,24 @@ static void do_zquery(const struct slice *args, struct buf *out) {
         znode = znode_next(znode);
         n++;
     }
-    out_arr_mend(out, arr, n * 2);
+    out_arr_end(out, arr, n * 2);
 }
 
-// Has the key live for another `ttl_ms`; for none, where that is not positive.
+// Gives the key another `ttl_ms` to live; deletes it where that is not positive. Looks at the clock
+// anew, for itself and the requests behind it: what came before in this batch may have taken long.
 static void expire_key(const struct slice *key, int64_t ttl_ms, struct buf *out) {
-    g_data.now_ms = get_monotonic_msec(); // what came before in this batch may have taken long
+    g_data.now_ms = get_monotonic_msec();
     if (ttl_ms > INT64_MAX - g_data.now_ms) {
         out_err(out, ERR_ARG, "the time to live is too large");
         return;
     }
     struct entry *ent = entry_lookup(key);
+    out_int(out, ent != NULL);
     if (ent && ttl_ms > 0) {
         entry_set_ttl(ent, ttl_ms);
     } else if (ent) {
-        entry_remove(key);
+        entry_drop(ent);
     }
-    out_int(out, ent != NULL);
 }
 
 // expire key seconds
@@ -525,11 +580,7 @@ static void do_pttl(const struct slice *args, struct buf *out) {
 
 static void do_persist(const struct slice *args, struct buf *out) {
     struct entry *ent = entry_lookup(&args[1]);
-    bool had_ttl = ent && ent->heap_idx != k_heap_none;
-    if (had_ttl) {
-        entry_set_ttl(ent, -1);
-    }
-    out_int(out, had_ttl);
+    out_int(out, ent && entry_clear_ttl(ent));
 }
 
 // clang-format off
@@ -562,6 +613,22 @@ static bool is_command(const struct slice *arg, const char *name) {
         i++;
     }
     return i == arg->len && !name[i];
+}
+
+// Returns how much work the request may be, as far as that can be known before it is done: what it
+// will look at, and the bytes that it will reply. 0 stands for little.
+static size_t request_cost(const struct slice *args, int nargs) {
+    if (nargs == 1 && is_command(&args[0], "keys")) {
+        return hm_scan_cost(&g_data.db) + g_data.keys_size;
+    }
+    int64_t limit;
+    if (nargs == 6 && is_command(&args[0], "zquery") && parse_int(&args[5], &limit) &&
+        limit > k_turn_work) {
+        const struct entry *ent = entry_lookup(&args[1]);
+        size_t pairs = ent ? entry_pairs(ent) : 0;
+        return (uint64_t)limit < pairs ? (size_t)limit : pairs;
+    }
+    return 0;
 }
 
 // Finds the command and has it reply.
@@ -613,8 +680,8 @@ static void unwatch(int fd) {
 
 // reply = u32 len, len bytes: a value as serial.h has it      len <= k_max_msg
 //
-// Appends the reply to one request. Its length is known only afterwards; where it is above the
-// limit, the reply is taken back and an error takes its place. That was work all the same.
+// Appends the reply to one request. Its length is known only afterwards; if it is above the limit,
+// the reply is taken back and an error takes its place. That was work all the same.
 static void reply_request(const struct slice *args, int nargs, struct buf *out) {
     size_t start = buf_size(out);
     buf_reserve(out, 4);
@@ -623,12 +690,13 @@ static void reply_request(const struct slice *args, int nargs, struct buf *out) 
     g_data.work += buf_size(out) - start;
     if (buf_size(out) - start - 4 > k_max_msg) {
         buf_truncate(out, start + 4);
-        out_err(out, ERR_2BIG, "the reply is too big");
+        out_too_big(out);
     }
     store_u32(buf_data(out) + start, (uint32_t)(buf_size(out) - start - 4));
 }
 
-// Nothing after a bad message can be understood: what came before it is still answered.
+// Drops what is left in rbuf: behind a bad message we cannot tell where the next one begins. What
+// came before it is still answered.
 static void reject_input(struct conn *conn, const char *why) {
     msg("%s", why);
     buf_truncate(&conn->rbuf, 0);
@@ -707,7 +775,8 @@ static inline __attribute__((always_inline)) void fetch_ahead(const struct conn 
 
 // message = u32 len, len bytes: a request as request.h has it      len <= k_max_msg
 //
-// Answers the first message in rbuf, if it is whole. Returns whether there is a reply to send.
+// Answers the first message in rbuf, if it is whole. Returns whether there is a reply to send. A
+// request that takes long is not answered now but by serve_long(), which comes back in STATE_LONG.
 static bool try_one_request(struct conn *conn) {
     size_t size = buf_size(&conn->rbuf);
     if (size < 4) {
@@ -729,6 +798,14 @@ static bool try_one_request(struct conn *conn) {
         reject_input(conn, "bad req");
         return false;
     }
+    size_t cost = request_cost(args, nargs);
+    if (cost > k_turn_work && conn->state != STATE_LONG) {
+        conn->state = STATE_LONG;
+        g_data.long_waiting = true;
+        return false;
+    }
+    conn->state = STATE_REQ;
+    g_data.work += cost;
     reply_request(args, nargs, &conn->wbuf);
     g_data.max_works++; // what a request adds, this turn may take away
     buf_consume(&conn->rbuf, 4 + (size_t)len);
@@ -763,8 +840,8 @@ static bool try_fill_buffer(struct conn *conn) {
     return true;
 }
 
-// Writes once, if there is anything to write. Returns whether all replies are through, so that the
-// next requests can have their turn.
+// Writes once, if there is anything to write. Returns whether all replies are sent: only then may the
+// next requests be answered.
 static bool try_flush_buffer(struct conn *conn) {
     size_t size = buf_size(&conn->wbuf);
     if (size > 0) {
@@ -783,8 +860,8 @@ static bool try_flush_buffer(struct conn *conn) {
     return all;
 }
 
-// Answers the requests that wait in rbuf with one write, until none is whole or it was work enough
-// for a turn. The rest has its turn when all others had theirs, and there is room for replies.
+// Answers the requests in rbuf with one write, until no whole one is left, or it was enough work for
+// a turn, or the next one takes long. The rest waits until all others have had their turn.
 static void state_req(struct conn *conn) {
     bool more = true;
     g_data.work = 0;
@@ -795,11 +872,14 @@ static void state_req(struct conn *conn) {
         }
         more = try_one_request(conn);
     }
+    bool next_is_long = conn->state == STATE_LONG;
     if (!try_flush_buffer(conn)) {
         return;
     }
     if (more) {
-        conn->state = STATE_RES;
+        conn->state = STATE_MORE;
+    } else if (next_is_long) {
+        conn->state = STATE_LONG;
     } else if (conn->bad) {
         shutdown(conn->fd, SHUT_WR);
         conn->state = STATE_BAD;
@@ -839,10 +919,11 @@ static void conn_done(struct conn *conn) {
     free(conn);
 }
 
-// Gives the memory of a buffer back that is empty and was large.
+// Gives back what a large buffer does not need, where that is most of it. What is kept is copied, so
+// a buffer that drains is copied at a quarter of its size, then at a quarter of that, and so on.
 static void give_back(struct buf *buf) {
-    if (buf_size(buf) == 0 && buf->cap > k_max_kept) {
-        buf_dispose(buf);
+    if (buf->cap > k_max_kept && buf_size(buf) < buf->cap / 4) {
+        buf_shrink(buf);
     }
 }
 
@@ -852,7 +933,7 @@ static void connection_io(struct conn *conn) {
         state_res(conn);
     } else if (conn->state == STATE_BAD) {
         state_bad(conn);
-    } else if (try_fill_buffer(conn)) {
+    } else if (conn->state == STATE_MORE || conn->state == STATE_LONG || try_fill_buffer(conn)) {
         state_req(conn);
     }
     if (conn->state == STATE_END) {
@@ -860,8 +941,24 @@ static void connection_io(struct conn *conn) {
     } else {
         give_back(&conn->rbuf);
         give_back(&conn->wbuf);
-        g_data.poll_set[conn->fd].events = conn->state == STATE_RES ? POLLOUT : POLLIN;
+        bool reads = conn->state == STATE_REQ || conn->state == STATE_BAD;
+        g_data.poll_set[conn->fd].events = reads ? POLLIN : POLLOUT;
     }
+}
+
+// Answers one request that takes long. There is one of them at most in a turn of the loop, when all
+// others have had theirs; connections that have such a request take turns, too.
+static void serve_long(void) {
+    for (size_t i = 1; i <= g_data.nfds; i++) {
+        size_t fd = (g_data.last_long + i) % g_data.nfds;
+        struct conn *conn = g_data.fd2conn[fd];
+        if (conn && conn->state == STATE_LONG) {
+            g_data.last_long = fd;
+            connection_io(conn);
+            return;
+        }
+    }
+    g_data.long_waiting = false;
 }
 
 // Accepts one connection. Returns whether more may be waiting.
@@ -951,9 +1048,8 @@ static void process_timers(int64_t now_ms) {
             break;
         }
         struct entry *ent = container_of(first.ref, struct entry, heap_idx);
-        works += 1 + (ent->type == T_ZSET ? zset_size(entry_zset(ent)) : 0);
-        hm_pop(&g_data.db, &ent->node, hnode_same);
-        entry_del(ent);
+        works += 1 + entry_pairs(ent);
+        entry_drop(ent);
     }
 }
 
@@ -992,8 +1088,8 @@ static bool one_turn(void) {
     if (ready < 0 && errno != EINTR) {
         die("poll");
     }
-    // Who is idle is seen here: serving some may take long, and what came for others meanwhile has
-    // not been read yet.
+    // Note the time before serving anyone: that may take long, and what comes for other clients
+    // meanwhile has not been read yet. It must not look as if they had been idle.
     int64_t polled_ms = get_monotonic_msec();
     g_data.max_works = k_max_works;
     g_data.poll_set[g_data.listen_fd].events = POLLIN;
@@ -1008,9 +1104,14 @@ static bool one_turn(void) {
         if ((int)fd == g_data.listen_fd) {
             while (accept_new_conn()) {
             }
+        } else if (g_data.fd2conn[fd]->state == STATE_LONG) {
+            renew_idle(g_data.fd2conn[fd]); // it waits for us
         } else {
             connection_io(g_data.fd2conn[fd]);
         }
+    }
+    if (g_data.long_waiting && !g_data.stopping) {
+        serve_long();
     }
     process_timers(polled_ms);
     return true;

@@ -22,6 +22,7 @@ from harness.process import clean_env, free_port
 
 from . import case
 from .processes import leaves, one_line
+from .replies import many_buckets
 from .talk import (
     SMALL, Counts, Hold, done, encode, many, paused, readable, say, still_serves, talk, uses_no_cpu,
 )  # fmt: skip
@@ -657,3 +658,22 @@ def client_that_is_in_time(chapter: int) -> None:
     with timed(chapter, 0) as server:
         result = run_client(chapter, [], server, "set k v\n\nget k\n" * 50)
         assert (result.stdout, result.stderr, result.status) == ("(nil)\n(str) v\n" * 50, "", 0)
+
+
+@case(since=12)
+def our_own_queue_is_no_idleness(chapter: int) -> None:
+    """Fifty clients ask for what takes long, so most of them wait until others have been answered. In the middle of
+    that the server is stopped for longer than the idle timeout: none of them is closed for it."""
+    n, times, ms = 50, 60, int(limit(500))
+    reply = wire.frame(wire.encode_value([]))
+    with timed(chapter, ms) as server, ExitStack() as stack:
+        many_buckets(stack.enter_context(server.connect()))
+        conns = [stack.enter_context(server.connect()) for _ in range(n)]
+        for conn in conns:
+            conn.send(wire.request("keys") * times)
+        conns[0].expect_bytes(reply)
+        with paused(server):
+            time.sleep(ms / 1000 + 0.05)
+        conns[0].expect_bytes(reply * (times - 1))
+        for conn in conns[1:]:
+            conn.expect_bytes(reply * times)

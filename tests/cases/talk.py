@@ -205,6 +205,29 @@ class Counts:
         return self._read()[index] - self.before[index]
 
 
+class Sends:
+    """Notes in which turn of its loop a server sends to which of its descriptors (cases/sends.c): Sends().env goes to
+    start(). reset() begins anew; since() is what was sent since, as pairs of turn and descriptor."""
+
+    def __init__(self) -> None:
+        self.file = tempfile.NamedTemporaryFile()
+        self.file.truncate(16 + (16 << 14))
+        os.chmod(self.file.name, 0o666)  # the server may run as another user
+        self.env = {"SENDS_FILE": self.file.name, **preload("sends")}
+        self.before = 0
+
+    def reset(self) -> None:
+        self.before = len(self._all())
+
+    def since(self) -> List[Tuple[int, int]]:
+        return self._all()[self.before :]
+
+    def _all(self) -> List[Tuple[int, int]]:
+        self.file.seek(0)
+        words = struct.unpack(f"={2 + (2 << 14)}Q", self.file.read(16 + (16 << 14)))
+        return [(words[2 + 2 * i], words[3 + 2 * i]) for i in range(words[1])]
+
+
 class Hold:
     """Holds a server while it reads a request that contains WORD (cases/hold.c): Hold().env goes to start()."""
 

@@ -494,6 +494,29 @@ def deadlines_beside_a_flood(chapter: int) -> None:
 # ---- many ----
 
 
+@case(since=13)
+def keys_does_not_count_the_expired(chapter: int) -> None:
+    """Together with keys that have just expired, and are still in memory, the reply would be too big. Without them it
+    is not; and with one of them that has not expired, it is."""
+    names = [b"%c" % (65 + i) * (11 << 20) for i in range(4)]
+    with start(chapter) as server, server.connect() as conn:
+        conn.ask("set", "k", "", expect=None)
+        for name in names:
+            conn.ask("set", name, "", expect=None)
+        conn.ask("keys", expect=Err(wire.ERR_2BIG))
+        ms = int(limit(500))
+        bulk(conn, numbered(range(2000), "set", "brief ######", ""), NIL)
+        bulk(conn, numbered(range(2000), "pexpire", "brief ######", ms), ONE)  # these are the first to be removed
+        for name, left in zip(names, (FAR, ms, ms, FAR)):
+            conn.ask("pexpire", name, left, expect=1)
+        with paused(server):
+            until(now_ms() + ms + GONE)
+            conn.send(wire.request("keys"))
+        conn.recv(AnyOrder([b"k", names[0], names[3]]))
+        conn.ask("set", names[1], "", expect=None)
+        conn.ask("keys", expect=Err(wire.ERR_2BIG))
+
+
 def _turns(name: str) -> int:
     return int.from_bytes(Path(name).read_bytes(), sys.byteorder)
 

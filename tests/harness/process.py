@@ -398,6 +398,11 @@ class Server:
         with open(f"/proc/{self.pid}/status") as f:
             return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:"))
 
+    def peak_kb(self) -> int:
+        """The most memory in RAM that it has had so far, KiB (Linux)."""
+        with open(f"/proc/{self.pid}/status") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith("VmHWM:"))
+
     def cpu_ms(self) -> int:
         """The processor time that it has used, milliseconds, in steps of 10 (Linux)."""
         with open(f"/proc/{self.pid}/stat") as f:
