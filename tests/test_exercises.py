@@ -20,12 +20,13 @@ from typing import Callable, Dict, Iterator, List, Sequence
 import pytest
 
 TESTS = Path(__file__).parent
-sys.path[:0] = [str(TESTS / "learn"), str(TESTS / "tools")]
+sys.path[:0] = [str(TESTS / "learn"), str(TESTS / "tools"), str(TESTS / "exercises")]
 
 import changeform  # noqa: E402
 import compiling  # noqa: E402
 import exercises  # noqa: E402
 import grade as grading_tool  # noqa: E402
+import grading  # noqa: E402
 import learner  # noqa: E402
 import prove  # noqa: E402
 import reporting  # noqa: E402
@@ -203,6 +204,33 @@ def test_disk_is_watched(scratch: Path) -> None:
     with Confinement(scratch, Limits(disk=10)) as confined:
         confined.run(["sh", "-c", "for i in 1 2 3 4 5; do head -c 5000000 /dev/zero >$i; done; sleep 20"], 20)
         assert "wrote more than 10 MB" in confined.events[0].what
+
+
+# ---- answers ----
+
+
+@pytest.mark.parametrize(
+    "given, right",
+    [
+        ("the server", "server"), ("EADDRINUSE (Address already in use)", "EADDRINUSE"), ("about 60s", 60), ("10,81", 10.81),
+        ("a) 1", "a"), ("a) 1", 1), ("4,096 bytes", 4096), ("(B).", "b"), ("b: it spins", "b"), ("~ 1,234,567", 1234567),
+        ("`accept()`", "accept"), ("a", "a"), ("-1", -1), ("1e3", 1000),
+    ],
+)  # fmt: skip
+def test_a_right_answer_in_other_words(given: str, right: object) -> None:
+    assert grading.same_answer(given, right) and grading.can_be_read(given, [right])
+
+
+@pytest.mark.parametrize(
+    "given, right", [("the server", "client"), ("c", "b"), ("abc", "a"), ("10,81", 1081), ("b: it is", "a"), ("11", 1), ("1,2,3", 123)]
+)
+def test_a_wrong_answer_stays_wrong(given: str, right: object) -> None:
+    assert not grading.same_answer(given, right)
+
+
+def test_what_cannot_be_read_is_not_called_wrong() -> None:
+    assert not grading.can_be_read("lots", [5]) and not grading.can_be_read("maybe", ["a", "b"])
+    assert grading.can_be_read("6", [5]) and grading.can_be_read("c", ["a", "b"]) and grading.can_be_read("x", ["server"])
 
 
 # ---- submissions that mean no good ----
@@ -433,7 +461,14 @@ def test_mistake(work: Submission) -> None:
 @points(1, "the lesson of a program that hangs")
 def test_hangs(work: Submission) -> None:
     """Hangs."""
-    work.run(["sh", "-c", "echo so far; sleep 60"], seconds=0.3)
+    work.run(["sh", "-c", "echo so far; exec cat /dev/zero >/dev/null"], seconds=2)
+
+
+@points(1, "the lesson of a program that Python cannot read")
+def test_syntax(work: Submission) -> None:
+    """Cannot be read."""
+    (work.shared / "a.py").write_text("one = 1\\nif one\\n    two = 2\\n")
+    work.run(["python3", work.shared / "a.py"])
 
 
 @points(1, "the lesson of a program that prints")
@@ -488,7 +523,7 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> Result:
 def test_graders_can_do_all_that_they_are_promised(made_up: Result) -> None:
     assert made_up.built and made_up.remarks == ["there is no server.c; the starter's was taken"], made_up
     assert {test.lesson for test in made_up.tests[:6]} == {""}, [test.lesson for test in made_up.tests[:6]]
-    assert made_up.score == 5 and made_up.for_instructor == 5 and made_up.most == 20
+    assert made_up.score == 5 and made_up.for_instructor == 5 and made_up.most == 21
 
 
 LESSONS = {
@@ -503,8 +538,10 @@ LESSONS = {
     "test_assertion": "tried     Asserted.\ncame      this does not hold: (1 + 1) == 3",
     "test_mistake": "tried     Stumbled.\ncame      the grader stumbled, KeyError: 'nothing'",
     "test_hangs": (
-        "came      sh -c 'echo so far; sleep 60' did not end within 0.3 s; it printed last:\n          so far"
+        "          it uses the processor all the time, so it is in a loop that does not end\n"
+        "          it printed last:\n          so far"
     ),
+    "test_syntax": "came      a.py, line 2: ",
     "test_prints": "came      yes printed more than 1 MB and was ended\nperhaps   a loop that never ends?",
     "test_compile": "came      server.c does not compile with it:\n          server.c: In function",
     "test_harness": "sent      hello\n          0000  05 00",
@@ -524,7 +561,7 @@ def test_there_is_something_to_print_for_the_instructor(made_up: Result) -> None
     text = reporting.report(made_up)
     assert re.search(r"handed in +5 for the instructor +why", text), text
     assert "The others that failed, each by its command:" in text
-    assert reporting.total(made_up) == "5 of 20 points, and 5 that the instructor gives"
+    assert reporting.total(made_up) == "5 of 21 points, and 5 that the instructor gives"
     assert made_up.as_dict()["score"] == 5
 
 
@@ -535,7 +572,28 @@ def test_there_is_something_to_print_for_the_instructor(made_up: Result) -> None
 def my(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(learner, "MY", tmp_path / "my")
     monkeypatch.delenv("INSIST", raising=False)
+    monkeypatch.setenv("WORKBOOK_PRISTINE", "1")  # main() sets it, and here it is taken back
     return tmp_path / "my"
+
+
+def test_my_can_be_a_git_repository(my: Path) -> None:
+    """And editors find base.h in it. What a learner has put there stays."""
+    my.mkdir(exist_ok=True)
+    (my / "compile_flags.txt").write_text("mine")
+    assert learner.main(["start", SAMPLE]) == 0
+    assert (my / "compile_flags.txt").read_text() == "mine"
+    subprocess.run(["git", "init", "-q", str(my)], check=True)
+    for name in ("server", "test_avl"):
+        (my / SAMPLE / name).write_text("a program")
+    said = subprocess.run(["git", "-C", str(my), "status", "--short", "-uall"], stdout=subprocess.PIPE, text=True, check=True)
+    assert f"{SAMPLE}/server.c" in said.stdout and not re.search(r"/server$|test_avl|\.lock", said.stdout, re.M)
+
+
+@pytest.mark.parametrize("folder, file", [("chapters", "chapters/09/server.c"), ("common", "common/zset.h")])
+def test_editors_find_the_headers(folder: str, file: str) -> None:
+    flags = (ROOT / folder / "compile_flags.txt").read_text().split()
+    done = subprocess.run(["cc", *flags, "-fsyntax-only", str(ROOT / file)], cwd=ROOT / folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_start_overwrites_nothing(my: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,7 +37,7 @@ import compiling  # noqa: E402
 import csource  # noqa: E402
 import exercises  # noqa: E402
 import pristine  # noqa: E402
-from harness import Server, limit, settings  # noqa: E402
+from harness import Server, diagnose, limit, settings  # noqa: E402
 from harness.bounded import communicate  # noqa: E402
 from harness.process import clean_env, status_text  # noqa: E402
 from layout import ROOT  # noqa: E402
@@ -281,6 +281,21 @@ class Submission:
         theirs = [sys.executable, "/usr/bin/python3", shutil.which("python3") or ""]
         return next((path for path in theirs if path and open_to_all(Path(path))), sys.executable)
 
+    def _python_words(self, argv: Sequence[Union[str, Path]]) -> List[str]:
+        """The words of a command; "python3" is one that may be run. Fails with the line where Python cannot read it."""
+        words = [str(word) for word in argv]
+        if words[0] != "python3":
+            return words
+        script = Path(words[1]) if len(words) > 1 else Path()
+        if script.suffix == ".py" and script.is_file():
+            try:
+                compile(script.read_bytes(), script.name, "exec", dont_inherit=True)
+            except (SyntaxError, ValueError) as error:
+                line, text = getattr(error, "lineno", None), (getattr(error, "text", "") or "").rstrip()
+                came = f"{script.name}, line {line}: {getattr(error, 'msg', error)}" if line else f"{script.name}: {error}"
+                fail("", came + f"\n    {text.strip()}" * bool(text), "a program that Python can read")
+        return [self.python, *words[1:]]
+
     def run(
         self, argv: Sequence[Union[str, Path]], *, stdin: Union[str, bytes] = b"", seconds: float = 10.0,
         env: Optional[Mapping[str, str]] = None, guest: bool = False,
@@ -289,27 +304,31 @@ class Submission:
 
         "python3" as the first word stands for a Python that may be run. The current folder is a scratch folder.
         """
-        words = [str(word) for word in argv]
-        words[:1] = [self.python] if words[0] == "python3" else words[:1]
+        words = self._python_words(argv)
         shown = cleaned(shlex.join(str(word) for word in argv))
         process = subprocess.Popen(
             self.wrapper(guest) + words, env=clean_env(env or {}), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         data = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
+        hung: List[str] = []  # where it waits when its time is nearly up
+        watch = threading.Timer(max(limit(seconds) - 1, limit(seconds) / 2), lambda: hung.append(where_it_waits(process.pid)))
+        watch.start()
         talk = communicate(process, data, limit(seconds), MOST_OUTPUT)
+        watch.cancel()
         out, err = (text.decode("utf-8", "surrogateescape") for text in (talk.out, talk.err))
         if talk.late:
             last = (err or out)[-400:]
-            fail("", f"{shown} did not end within {limit(seconds):g} s" + f"; it printed last:\n{last}" * bool(last))
+            where = f"\n{hung[0]}" if hung and hung[0] else ""
+            late = f"{shown} did not end within {limit(seconds):g} s{where}"
+            fail("", late + f"\nit printed last:\n{last}" * bool(last))
         if talk.too_much:
             fail("", f"{shown} printed more than {MOST_OUTPUT >> 20} MB and was ended", cause="a loop that never ends?")
         return Ran(out, err, process.returncode)
 
     def running(self, argv: Sequence[Union[str, Path]], *, env: Optional[Mapping[str, str]] = None) -> Background:
         """Runs a program within its bounds beside the block: .lines, .wait_line(), .alive(), .wait()."""
-        words = [str(word) for word in argv]
-        words[:1] = [self.python] if words[0] == "python3" else words[:1]
+        words = self._python_words(argv)
         return Background([*self.wrapper(), *words], cleaned(shlex.join(str(word) for word in argv)), env or {})
 
     def run_ok(self, argv: Sequence[Union[str, Path]], **options: Any) -> Ran:
@@ -445,6 +464,8 @@ class Submission:
         rights = [right] if isinstance(right, (str, int, float)) else list(right)
         if not any(same_answer(given, each, within) for each in rights):
             came = f"answer: {given}" if given else "nothing behind `answer:`"
+            if given and not can_be_read(given, rights):
+                fail(f"question {number} of {file}", f"{came}, which cannot be read as {form}", f"{form}, and no more")
             fail(f"question {number} of {file}", came, f"{form}, but not this one" if given else form, cause)
 
     def expect_text(self, number: Union[int, str], words: int = 20, file: str = "answers.md") -> None:
@@ -455,16 +476,54 @@ class Submission:
             fail(f"question {number} of {file}", f"{has} {'word' if has == 1 else 'words'}", wanted)
 
 
+ABOUT = re.compile(r"^\s*(?:about|around|roughly|approximately|approx\.?|circa|ca\.?|some|~)\s*", re.I)
+LABEL = re.compile(r"[`'\"(]*([a-z])[`'\")]*\s*[-:.)]\s*(?=\S)(?![a-z]\b\.)", re.I)  # "b: it spins", "a) 1"
+NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?", re.I)
+
+
+def without_marks(text: str) -> str:
+    """The words of an answer: no quotes, blanks, or full stop; no article before them, no remark in brackets behind."""
+    text = re.sub(r"(?<=\w)\s*\([^()]*\)\s*[.,;]?\s*$", "", text)
+    text = re.sub(r"^[\s`'\"(]*(?:the|an?)\s+(?=\w)", "", text, flags=re.I)
+    return re.sub(r"[\s`'\"()_]+", "", text).rstrip(".,;").lower()
+
+
+def numbers(given: str) -> List[float]:
+    """What a number may mean: 4,096 is one of thousands, or has a comma for a point; 10,81 only the latter."""
+    text = re.sub(r"[\s`'\"()_]+", "", ABOUT.sub("", re.sub(r"^\s*[a-z]\)\s*", "", given, flags=re.I)))
+    found = NUMBER.match(text)
+    if not found:
+        return []
+    forms = [found[0].replace(",", ".")] if found[0].count(",") == 1 and "." not in found[0] else []
+    if re.fullmatch(r"[-+]?\d{1,3}(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?|[^,]*", found[0].rstrip(","), re.I):
+        forms.insert(0, found[0].replace(",", ""))
+    return [float(form) for form in forms]
+
+
+def letter(given: str) -> str:
+    """The letter that an answer is, alone or with a reason behind it; "" where it is none."""
+    label, plain = LABEL.match(given), re.sub(r"[\s`'\"()_]+", "", given).rstrip(".,;:").lower()
+    return label[1].lower() if label else plain if len(plain) == 1 else ""
+
+
+def is_letter(right: Union[str, float]) -> bool:
+    return isinstance(right, str) and len(right) == 1 and right.isalpha()
+
+
 def same_answer(given: str, right: Union[str, float], within: float = 0.0) -> bool:
-    """Is it the same answer but for letter case, quotes, blanks, a full stop? Numbers are compared as numbers."""
-    plain = re.sub(r"[\s`'\"()_]+", "", given).rstrip(".,;").lower()
-    reason = re.match(r"[`'\"(]*([a-z])[`'\")]*\s*[-:.)]\s+\w\w", given, re.I)
-    if isinstance(right, str) and len(right) == 1 and reason:  # "b: it spins" is the letter b, with a reason
-        return reason[1].lower() == right.lower()
+    """Is it the same answer but for letter case, quotes, blanks, a full stop, an article? Numbers as numbers."""
+    if isinstance(right, str) and is_letter(right):
+        return letter(given) == right.lower()
     if isinstance(right, str):
-        return plain == re.sub(r"[\s`'\"()_]+", "", right).rstrip(".,;").lower()
-    number = re.match(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?", plain)
-    return bool(number) and abs(float(number[0].replace(",", "")) - right) <= within  # type: ignore[index]
+        return without_marks(given) == without_marks(right)
+    return any(abs(number - right) <= within for number in numbers(given))
+
+
+def can_be_read(given: str, rights: Sequence[Union[str, float]]) -> bool:
+    """Has it the form of an answer, be it right or wrong?"""
+    if all(map(is_letter, rights)):
+        return bool(letter(given))
+    return bool(numbers(given)) or any(isinstance(right, str) for right in rights)
 
 
 def edited(tree: Dict[str, str], edits: Union[str, Edits, None]) -> Dict[str, str]:
@@ -479,6 +538,14 @@ def edited(tree: Dict[str, str], edits: Union[str, Edits, None]) -> Dict[str, st
                 fail("", f"{name} has {times or 'no'} times: {old}", "it stands there once, as in the starter")
             result[name] = result[name].replace(old, new)
     return result
+
+
+def where_it_waits(pid: int) -> str:
+    """What a program does that does not end."""
+    if diagnose.is_busy(pid):
+        return "it uses the processor all the time, so it is in a loop that does not end"
+    calls = sorted({call.name for call in diagnose.waits_in(pid)})
+    return f"it waits in {', '.join(calls)}(), for something that does not come" if calls else "it waits, and nothing comes"
 
 
 def open_to_all(path: Path) -> bool:

@@ -36,6 +36,12 @@ MY = ROOT / "my"
 LOOK_EVERY = 0.3  # seconds, for watch
 MOVE_ON = 5.0  # seconds after which watch goes on to the next exercise
 BAR = 20  # columns
+# Files in my/: for editors (clangd), and for a git repository of the learner's own.
+FOR_TOOLS = {
+    "compile_flags.txt": "-std=gnu11\n-Wall\n-Wextra\n-I../common\n",
+    ".gitignore": "# Programs, and what the workbook's tools keep for themselves.\n"
+    "server\nclient\ntest_*\n!test_*.*\navl_show\n*.o\n.lock\n.new-*\n",
+}
 STARS = {1: "*", 2: "**", 3: "***", 4: "****"}
 
 
@@ -169,6 +175,9 @@ def lay_out(exercise: Exercise, folder: Path) -> None:
     """Writes the starter, and says what to do with it."""
     fresh = folder.with_name(f".new-{exercise.name}-{os.getpid()}")
     exercises.write_tree(exercise.starter(), fresh)
+    for name, text in FOR_TOOLS.items():
+        if not (folder.parent / name).exists():
+            (folder.parent / name).write_text(text, encoding="utf-8")
     fresh.rename(folder)
     print(f"{exercise.title} ({exercise.kind}, {exercise.points} points, some {exercise.minutes} minutes)")
     print(f"  the task:        my/{exercise.name}/README.md")
