@@ -140,7 +140,8 @@ BEGINNERS: Dict[str, Beginner] = {
         (
             (
                 "server.c",
-                '    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0) {\n        die("setsockopt SO_REUSEADDR");\n    }\n',
+                '    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0) {\n'
+                '        die("setsockopt SO_REUSEADDR");\n    }\n',
                 "    (void)one;\n",
             ),
         ),
@@ -239,7 +240,8 @@ BEGINNERS: Dict[str, Beginner] = {
         (
             (
                 "server.c",
-                'const char reply[] = "world";\n    uint8_t wbuf[4 + sizeof(reply)];\n    len = (uint32_t)strlen(reply);',
+                'const char reply[] = "world";\n    uint8_t wbuf[4 + sizeof(reply)];\n'
+                '    len = (uint32_t)strlen(reply);',
                 "const uint8_t *reply = &rbuf[4];\n    uint8_t wbuf[4 + k_max_msg];",
             ),
         ),
@@ -250,7 +252,8 @@ BEGINNERS: Dict[str, Beginner] = {
             (
                 "server.c",
                 "    watch(connfd, POLLIN);\n",
-                "    watch(connfd, POLLIN);\n    static int n;\n    if (n++) {\n        *(volatile int *)16 = 1;\n    }\n",
+                "    watch(connfd, POLLIN);\n    static int n;\n"
+                "    if (n++) {\n        *(volatile int *)16 = 1;\n    }\n",
             ),
         ),
     ),

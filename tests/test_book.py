@@ -16,7 +16,7 @@ import book_edits  # noqa: E402
 import book_skeleton  # noqa: E402
 import book_steps  # noqa: E402
 import book_units  # noqa: E402
-from layout import ROOT, chapters  # noqa: E402
+from layout import ROOT, all_sources, chapters  # noqa: E402
 
 pytestmark = [pytest.mark.inside, pytest.mark.time_limit(90)]
 PAGES = [str(p.relative_to(ROOT / "book")) for p in book_blocks.paths(ROOT / "book")]
@@ -79,7 +79,7 @@ def test_update_has_nothing_to_do(name: str, tmp_path: Path) -> None:
 # ---- the machinery, on the real stages ----
 
 
-@pytest.mark.parametrize("path", [str(p.relative_to(ROOT)) for p in book.all_sources(ROOT)])
+@pytest.mark.parametrize("path", [str(p.relative_to(ROOT)) for p in all_sources(ROOT)])
 def test_sources_fall_into_units(path: str) -> None:
     text = (ROOT / path).read_text(encoding="utf-8")
     found = book_units.units(text, path)
@@ -385,20 +385,25 @@ def test_provisional_steps(project: Path) -> None:
     assert walk(project, final, early + "Then `new_way`:\n\n```c step server.c replace new_way") == ""
     assert "server.c has another new_way" in walk(project, WALK[WALK.index(final) : WALK.index("```text step")], early)
     assert "not provisional" in walk(project, final, final + " provisional")
-    assert "is it `provisional`?" in walk(project, final, early.replace(" provisional", "").replace("new_way", "newer") + final)
+    assert "is it `provisional`?" in walk(
+        project, final, early.replace(" provisional", "").replace("new_way", "newer") + final
+    )
 
 
 def test_the_text_says_where_a_step_goes(project: Path) -> None:
     start = WALK.index("In `server.c`:\n\n```c step server.c add new_way")
     for text, right in (("After `twice`:", True), ("In the server:", False), ("", False), ("We add `new_way`.", True)):
-        found = "\n".join(book.walk_problems(page(project, WALK[:start] + WALK[start:].replace("In `server.c`:", text, 1))))
+        found = "\n".join(
+            book.walk_problems(page(project, WALK[:start] + WALK[start:].replace("In `server.c`:", text, 1)))
+        )
         assert (found == "") is right, text
         assert right or "does not say where this goes: it names none of server.c, twice, new_way" in found
 
 
 def test_move(project: Path) -> None:
     found = walk(project, "add new_way after=twice", "add new_way after=k_one",
-                 "```text step server.c remove", "```text step server.c move new_way after=twice\nstatic int new_way(struct pair *pair) {\n```\n\n"
+                 "```text step server.c remove",
+                 "```text step server.c move new_way after=twice\nstatic int new_way(struct pair *pair) {\n```\n\n"
                  "```text step server.c remove")  # fmt: skip
     assert "does not compile" in found and "another order" not in found  # struct pair stands below
     found = walk(project, "add new_way after=twice", "add new_way after=pair")
@@ -481,25 +486,42 @@ LAST = WALK[WALK.index("In `server.c`:\n\n```c step server.c replace main") :]
 def test_an_edit_shows_what_changes(project: Path) -> None:
     assert walk(project, LAST, EDIT) == ""
     assert walk(project, LAST, EDIT.replace(" int main(void) {\n", "").replace(" }\n", "")) == ""
-    assert walk(project, LAST, EDIT.replace("@@ server.c: main @@\n", "In `main`:\n", 1).replace("```diff step server.c edit main\nIn `main`:\n",
-                "In `main`:\n\n```diff step server.c edit main\n")) == ""  # fmt: skip
+    assert (
+        walk(
+            project,
+            LAST,
+            EDIT.replace("@@ server.c: main @@\n", "In `main`:\n", 1).replace(
+                "```diff step server.c edit main\nIn `main`:\n", "In `main`:\n\n```diff step server.c edit main\n"
+            ),
+        )
+        == ""
+    )
     gap = EDIT.replace("-    old_way();\n", "     // ...\n")
     assert "old_way" in walk(project, LAST, gap)  # it is still called, and gone
 
 
 def test_an_edit_in_two_parts(project: Path) -> None:
-    first = EDIT.replace("-    return twice(k_one);\n", "").replace("+    return twice(new_way(&pair));\n }\n", "     return twice(k_one);\n }\n")
-    second = "\nThen `main` again:\n\n```diff step server.c edit main\n     struct pair pair = {k_one, 2};\n-    return twice(k_one);\n+    return twice(new_way(&pair));\n```\n"
+    first = EDIT.replace("-    return twice(k_one);\n", "").replace(
+        "+    return twice(new_way(&pair));\n }\n", "     return twice(k_one);\n }\n"
+    )
+    second = (
+        "\nThen `main` again:\n\n```diff step server.c edit main\n     struct pair pair = {k_one, 2};\n-    return"
+        " twice(k_one);\n+    return twice(new_way(&pair));\n```\n"
+    )
     assert walk(project, LAST, first + second) == ""
     found = walk(project, LAST, first)
     assert "server.c has another main" in found
     line = WALK[: WALK.index(LAST)].count("\n") + 1
-    assert f"04-four.md:{line} wrote main last; the sources have (+):" in found and "+     return twice(new_way(&pair));" in found
+    assert (
+        f"04-four.md:{line} wrote main last; the sources have (+):" in found
+        and "+     return twice(new_way(&pair));" in found
+    )
 
 
 @pytest.mark.parametrize("old, new, offset, why", [
     ("-    old_way();", "-    older_way();", 2, "these lines are not there"),
-    (" int main(void) {\n", " int main(void) {\n     // ...\n     int no;\n", 4, "these lines are not there, behind those above"),
+    (" int main(void) {\n", " int main(void) {\n     // ...\n     int no;\n", 4,
+     "these lines are not there, behind those above"),
     ("-    old_way();", "*    old_way();", 3, "begins with none of blank, - and +"),
     ("-    old_way();", "-    // ...", 3, "so it has no - or + in front"),
     ("+    struct pair pair = {k_one, 2};\n+    return twice(new_way(&pair));\n", "", 0, "main"),
@@ -555,7 +577,9 @@ def test_what_remains_and_edits_to_a_folder(project: Path) -> None:
     assert book.remains(whole) == ""
     book.apply_steps(whole, None, project / "my")
     mine = project / "my" / "server.c"
-    mine.write_text(mine.read_text().replace("say(\"twice\");", "say(\"thrice\");").replace("}\n", "}\n\nint more_of_it;\n", 1))
+    mine.write_text(
+        mine.read_text().replace('say("twice");', 'say("thrice");').replace("}\n", "}\n\nint more_of_it;\n", 1)
+    )
     said = book.edits_to(whole, len(book.steps_of(whole)), project / "my")
     assert "-    say(\"twice\");\n+    say(\"thrice\");\n" in said
     assert "```c step server.c add more_of_it" in said and "provisional" in said
@@ -565,9 +589,14 @@ def test_what_remains_and_edits_to_a_folder(project: Path) -> None:
 
 
 def test_a_supplied_file_is_not_typed(project: Path) -> None:
-    (project / "chapters/04/test_more.c").write_text('#include "more.h"\n\n// All of it.\nint main(void) {\n    return more(1);\n}\n')
+    (project / "chapters/04/test_more.c").write_text(
+        '#include "more.h"\n\n// All of it.\nint main(void) {\n    return more(1);\n}\n'
+    )
     assert "test_more.c is not there" in walk(project)
-    supplied = '\nThe test, `test_more.c`:\n\n```c supplied test_more.c main bare\nint main(void) {\n    return more(1);\n}\n```\n'
+    supplied = (
+        "\nThe test, `test_more.c`:\n\n```c supplied test_more.c main bare\nint main(void) {\n    return"
+        " more(1);\n}\n```\n"
+    )
     text = WALK + supplied
     assert "\n".join(book.walk_problems(page(project, text)) + book.block_problems(page(project, text))) == ""
     assert len(book.steps_of(page(project, text))) == 8 and "04-four" in str(page(project, text).path)
@@ -624,7 +653,9 @@ def test_a_session_with_the_program_so_far(project: Path) -> None:
     found = "\n".join(book.play(page(project, text.replace("\ntwo\n[exit", "\nthree\n[exit"))))
     assert "-three\n+two" in found
     assert "ended at once" in "\n".join(book.play(page(project, EARLY)))
-    assert "prints something else" in "\n".join(book.block_problems(page(project, text.replace("two\n```\n", "one\n```\n"))))
+    assert "prints something else" in "\n".join(
+        book.block_problems(page(project, text.replace("two\n```\n", "one\n```\n")))
+    )
     wrong = text.replace('printf("two', 'no_such_thing("two')
     with pytest.raises(book_blocks.BookError, match="server.c as it is here does not compile"):
         book.play(page(project, wrong))
@@ -651,11 +682,16 @@ int main(void) {
 
 def test_a_server_that_says_nothing_and_ends(project: Path) -> None:
     """One that has its port written into it, prints to standard output, and serves a single client."""
-    text = f"# Three\n\n`server.c`:\n\n```c step server.c new provisional\n{NAIVE}```\n\n```console here\nserver$ ./server\n"
+    text = (
+        f"# Three\n\n`server.c`:\n\n```c step server.c new provisional\n{NAIVE}```\n\n```console here\nserver$"
+        " ./server\n"
+    )
     text += "$ bash -c ': </dev/tcp/127.0.0.1/'$PORT\nserver| somebody\nserver| [exit 5]\n```\n"
     none(book.play(page(project, text, "03-three.md")))
     assert "[exit 6]\n+[exit 5]" in "\n".join(book.play(page(project, text.replace("exit 5", "exit 6"), "03-three.md")))
-    assert "ended in the middle" in "\n".join(book.play(page(project, text.replace("server| [exit 5]\n", ""), "03-three.md")))
+    assert "ended in the middle" in "\n".join(
+        book.play(page(project, text.replace("server| [exit 5]\n", ""), "03-three.md"))
+    )
 
 
 # ---- what a chapter of the second edition holds to ----
@@ -676,7 +712,9 @@ def test_the_pace(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "nothing is played after this last edit" in limits(project, STOP + step, monkeypatch)
     assert "no sentence follows" in limits(project, step + STOP.partition("What")[0] + step + STOP, monkeypatch)
     for no in ("```console 03", "```console"):  # programs of another state than the reader's
-        assert "the 11th edit" in limits(project, step * 6 + STOP.replace("```console here", no) + step * 6 + STOP, monkeypatch)
+        assert "the 11th edit" in limits(
+            project, step * 6 + STOP.replace("```console here", no) + step * 6 + STOP, monkeypatch
+        )
     assert "is played after" not in limits(project, step + STOP.replace(" here", ""), monkeypatch)
 
 
@@ -686,7 +724,9 @@ def test_old_lines(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     edits = "\n".join(
         f"Now `{name}`:\n\n```diff step server.c edit {name}\n```\n" for name in ("twice", "main")
     )  # fmt: skip
-    start, end = WALK.index("In `server.c`:\n\n```c step server.c replace twice"), WALK.index("In `server.c`:\n\n```c step server.c add new_way")
+    start, end = WALK.index("In `server.c`:\n\n```c step server.c replace twice"), WALK.index(
+        "In `server.c`:\n\n```c step server.c add new_way"
+    )
     one = page(project, (WALK[:start] + edits.split("\nNow `main`")[0] + WALK[end:]).replace(LAST, EDIT))
     book.update(one)
     measured = book_edition.measure(book_blocks.read(one.path), project)
@@ -702,13 +742,21 @@ def test_predictions_figures_and_length(project: Path, monkeypatch: pytest.Monke
 
     def kinds(text: str) -> str:
         found = limits(project, text, monkeypatch)
-        return " ".join(word for word in ("words;", "predictions (", "no session", "figures (", "dark mode", "title") if word in found)
+        return " ".join(
+            word
+            for word in ("words;", "predictions (", "no session", "figures (", "dark mode", "title")
+            if word in found
+        )
 
     assert kinds(text + "\n\n" + predict * 3) == "" == kinds(text + "\n\n" + predict * 5)
     assert kinds(text + "\n\n" + predict * 2) == "predictions (" == kinds(text + "\n\n" + predict * 6)
     assert kinds(text + "\n\n" + predict * 3 + "> **Predict:** why?\n\n## Next\n\n" + predict) == "no session"
     assert kinds("![a](a.svg) ![b](b.svg) ![b](b.svg) " + "word " * 2500 + "\n\n" + predict * 3) == "figures ("
-    assert kinds(text.replace("word ", "", 2400) + "\n\n" + predict * 3) == "words;" == kinds(text * 2 + "\n\n" + predict * 3)
+    assert (
+        kinds(text.replace("word ", "", 2400) + "\n\n" + predict * 3)
+        == "words;"
+        == kinds(text * 2 + "\n\n" + predict * 3)
+    )
     (project / "book" / "a.svg").write_text(figure.replace("dark", "light"))
     assert kinds(text + "\n\n" + predict * 3) == "dark mode"
 
@@ -778,7 +826,9 @@ def test_listings(project: Path) -> None:
 
 
 def test_listings_are_refreshed(project: Path) -> None:
-    one = page(project, "```c listing server.c twice\nstatic int twice(int n) {\n    // ...\n    return n * 2;\n}\n```\n")
+    one = page(
+        project, "```c listing server.c twice\nstatic int twice(int n) {\n    // ...\n    return n * 2;\n}\n```\n"
+    )
     assert len(book.update(one)[0]) == 1
     assert one.path.read_text().splitlines()[2:4] == ["    // ...", "    return n * two;"]
 
@@ -822,7 +872,9 @@ def test_programs_of_the_text(project: Path) -> None:
 
 
 def test_sketches(project: Path) -> None:
-    assert blocks(project, "```c sketch\nfor each client\n```\n```text drawing\n->\n```\n```text sketch\nx\n```\n") == ""
+    assert blocks(
+        project, "```c sketch\nfor each client\n```\n```text drawing\n->\n```\n```text sketch\nx\n```\n"
+    ) == ""
     assert blocks(project, "```c sketch compiles\nint x;\n```\n") == ""
     assert "does not compile" in blocks(project, "```c sketch compiles\nint x\n```\n")
     assert "a sketch is" in blocks(project, "```c sketch compile\nint x;\n```\n")
@@ -890,11 +942,16 @@ def test_blocks_of_a_chapter_are_one_session(tmp_path: Path) -> None:
 
 
 def test_play_writes_what_commands_print(tmp_path: Path) -> None:
-    text = "```console\nserver$ ./server\n$ ./client set k v\n\n# now\n$ ./client get k\nold\n$ ./client <<'E'\nx\nE\nserver^C\n[exit 0]\n```\n"
+    text = (
+        "```console\nserver$ ./server\n$ ./client set k v\n\n# now\n$ ./client get k\nold\n$ ./client"
+        " <<'E'\nx\nE\nserver^C\n[exit 0]\n```\n"
+    )
     one = console(tmp_path, text)
     book_blocks.rewrite(one, book.fill(one))
     lines = one.path.read_text().splitlines()
-    assert lines[2:8] == ["$ ./client set k v", "server says: [0]", "", "# now", "$ ./client get k", "server says: [0] v"]
+    assert lines[2:8] == [
+        "$ ./client set k v", "server says: [0]", "", "# now", "$ ./client get k", "server says: [0] v"
+    ]
     assert lines[8:11] == ["$ ./client <<'E'", "x", "E"]
     none(book.play(book_blocks.read(one.path)))
 
@@ -922,6 +979,9 @@ def test_the_command_line(project: Path, monkeypatch: pytest.MonkeyPatch, capsys
     said = [(there / name / "server.c").read_text() for name in ("0", "5", "all")]
     assert said[0] == SERVER_3 and said[2] == SERVER_4 and "old_way" in said[1] and "new_way" in said[1]
     assert (there / "all" / "common" / "more.h").read_text() == MORE
-    for wrong in ([], ["apply", "04", str(there / "all")], ["apply", "04", "9", str(there / "9")], ["check", "05"], ["skeleton"], ["skeleton", "7"]):
+    for wrong in (
+        [], ["apply", "04", str(there / "all")], ["apply", "04", "9", str(there / "9")], ["check", "05"], ["skeleton"],
+        ["skeleton", "7"],
+    ):  # fmt: skip
         with pytest.raises(SystemExit):
             book.main(wrong)

@@ -329,7 +329,10 @@ def test_missing_pytest(built: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "second, found",
-    [("", "python3.9\n"), ("-I -S", "pytest for Python 3.9 or later is missing: sudo apt-get install python3-pytest\n")],
+    [
+        ("", "python3.9\n"),
+        ("-I -S", "pytest for Python 3.9 or later is missing: sudo apt-get install python3-pytest\n"),
+    ],
     ids=["behind one without", "nowhere"],
 )
 def test_a_python_with_pytest_is_looked_for(second: str, found: str, tmp_path: Path) -> None:
@@ -357,7 +360,10 @@ def test_busy_port(small: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         line = refusal("run-03", f"PORT={port}", cwd=small)
-    assert line == f"make run-03: port {port} is in use: stop the server that has it, or take another: make run-03 PORT=2345"
+    assert (
+        line
+        == f"make run-03: port {port} is in use: stop the server that has it, or take another: make run-03 PORT=2345"
+    )
 
 
 @pytest.mark.parametrize("by", ["argument", "environment"])
@@ -385,7 +391,9 @@ def test_run_is_the_server_in_the_foreground(by: str, small: Path) -> None:
 def git(top: Path, *words: str) -> str:
     """What git prints."""
     needs("git")
-    return subprocess.run(["git", *words], cwd=top, env=environment(), check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        ["git", *words], cwd=top, env=environment(), check=True, capture_output=True, text=True
+    ).stdout
 
 
 def test_make_builds_every_chapter_beside_its_sources(small: Path) -> None:
@@ -450,7 +458,9 @@ def test_headers_of_the_learner_come_first_everywhere(small: Path) -> None:
     )
     assert "1 passed, 0 failed" in good("test-03", "HEADERS=my", cwd=small)
     (small / "my" / "inner.h").write_text("enum { k_inner = 3 };\n")
-    assert "0 passed, 1 failed" in make("test-03", "HEADERS=my", cwd=small).out, "a change of the header was not noticed"
+    assert "0 passed, 1 failed" in make(
+        "test-03", "HEADERS=my", cwd=small
+    ).out, "a change of the header was not noticed"
 
 
 def test_a_program_that_does_not_compile(small: Path) -> None:
@@ -634,7 +644,9 @@ import sys
 sys.path.insert(0, "tests/tools")
 import check
 S = check.Step
-check.STEPS = [S("good", "sh", "echo 3 passed, 0 failed"), S("missing", "no-such-tool", "true"), S("bad", "sh", "false")]
+check.STEPS = [
+    S("good", "sh", "echo 3 passed, 0 failed"), S("missing", "no-such-tool", "true"), S("bad", "sh", "false"),
+]
 check.STEPS = check.STEPS[: int(sys.argv[1])]
 sys.exit(check.main())
 """
@@ -677,13 +689,16 @@ def test_every_step_of_check_is_a_target() -> None:
 def plain(small: Path) -> "subprocess.CompletedProcess[str]":
     """Runs the tool that compiles with the lines of the READMEs."""
     return subprocess.run(
-        [sys.executable, "tests/tools/readme_lines.py", "gcc"], cwd=small, env=environment(), capture_output=True, text=True
+        [sys.executable, "tests/tools/readme_lines.py", "gcc"], cwd=small, env=environment(), capture_output=True,
+        text=True
     )
 
 
 def test_the_lines_of_the_readmes(small: Path) -> None:
     done = plain(small)
-    assert (done.returncode, done.stdout) == (0, "".join(f"chapters/{chapter}: ok\n" for chapter in CHAPTERS)), done.stderr
+    assert (done.returncode, done.stdout) == (
+        0, "".join(f"chapters/{chapter}: ok\n" for chapter in CHAPTERS)
+    ), done.stderr
     assert not (small / "chapters/03/server").exists()
 
 

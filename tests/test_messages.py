@@ -145,7 +145,9 @@ def test_any_exception_is_explained(error: BaseException, came: str, perhaps: st
 
 
 def test_two_sides_of_an_assertion() -> None:
-    failed = explained(AssertionError("assert [1, 2] == [1]\n  Left contains one more item: 2\n  Use -v to get more diff"))
+    failed = explained(
+        AssertionError("assert [1, 2] == [1]\n  Left contains one more item: 2\n  Use -v to get more diff")
+    )
     assert str(failed) == "[1, 2]\n  expected  [1]\n  in detail   Left contains one more item: 2"
 
 

@@ -74,8 +74,9 @@ class Report:
                 cpu = row.split(":", 1)[1].strip()
                 break
         self.machine = (
-            f"{time.strftime('%Y-%m-%d')}, {cpu}, {len(processors()) or '?'} processors, "
-            f"{platform.system()} {platform.release().split('-')[0]}, make bench{'' if scale.name == 'normal' else '-' + scale.name}"
+            f"{time.strftime('%Y-%m-%d')}, {cpu}, {len(processors()) or '?'} processors,"
+            f" {platform.system()} {platform.release().split('-')[0]}, make"
+            f" bench{'' if scale.name == 'normal' else '-' + scale.name}"
         )
 
     def say(self, words: str = "") -> None:
@@ -210,14 +211,18 @@ def sorted_sets(report: Report) -> None:
         for candidate in candidates:
             rate = middle(results[op, candidate.name], "rate")
             base = results.get((op, "redis"))
-            rows.append([title, candidate.name, f"{rate / 1e3:.1f}", f"{rate / middle(base, 'rate'):.2f}" if base else ""])
+            rows.append(
+                [title, candidate.name, f"{rate / 1e3:.1f}", f"{rate / middle(base, 'rate'):.2f}" if base else ""]
+            )
     report.table(("what", "server", "rate", "to Redis"), rows)
 
 
 # ---- structures ----
 
 
-def curve(report: Report, slug: str, title: str, unit: str, names: Dict[str, Tuple[str, Sequence[int]]], field: str) -> None:
+def curve(
+    report: Report, slug: str, title: str, unit: str, names: Dict[str, Tuple[str, Sequence[int]]], field: str
+) -> None:
     """Measures micro-benchmarks over sizes: {series: (benchmark, sizes)}; a table and a picture."""
     scale = report.scale
     series: Dict[str, List[Tuple[float, float]]] = {}
@@ -238,15 +243,29 @@ def curve(report: Report, slug: str, title: str, unit: str, names: Dict[str, Tup
 def structures(report: Report) -> None:
     scale = report.scale
     report.say("## What each structure buys\n")
-    report.say("Nanoseconds an operation, or the worst single one, without a server around it (`tests/bench/micro.c`).\n")
+    report.say(
+        "Nanoseconds an operation, or the worst single one, without a server around it (`tests/bench/micro.c`).\n"
+    )
     curve(report, "lookup", "A key in the list of 07 and in the table of 08", "nanoseconds",
           {"list": ("list-get", scale.list_sizes), "table": ("table-get", scale.sizes)}, "ns")  # fmt: skip
     curve(report, "pause", "The worst insertion: a table that grows in steps, and at once", "microseconds",
-          {"in steps": ("table-insert", scale.sizes), "at once": ("table-insert-at-once", scale.sizes)}, "worst_us")  # fmt: skip
+          {"in steps": ("table-insert", scale.sizes), "at once": ("table-insert-at-once", scale.sizes)},
+          "worst_us")  # fmt: skip
     curve(report, "offset", "Moving up to 100,000 places in a sorted set", "nanoseconds",
-          {"step by step": ("offset-walk", scale.list_sizes), "by counts": ("offset-counts", scale.sizes)}, "ns")  # fmt: skip
-    curve(report, "heap", "TTLs in a heap", "nanoseconds",
-          {"add": ("heap-add", scale.sizes), "change": ("heap-change", scale.sizes), "take the nearest": ("heap-pop", scale.sizes)}, "ns")  # fmt: skip
+          {"step by step": ("offset-walk", scale.list_sizes), "by counts": ("offset-counts", scale.sizes)},
+          "ns")  # fmt: skip
+    curve(
+        report,
+        "heap",
+        "TTLs in a heap",
+        "nanoseconds",
+        {
+            "add": ("heap-add", scale.sizes),
+            "change": ("heap-change", scale.sizes),
+            "take the nearest": ("heap-pop", scale.sizes),
+        },
+        "ns",
+    )
     curve(report, "zset", "Adding to a sorted set, and finding a place in it", "nanoseconds",
           {"add": ("zset-add", scale.sizes), "find": ("zset-seek", scale.sizes)}, "ns")  # fmt: skip
     nodes = scale.sizes[-1] if scale.sizes[-1] < 2_000_000 else 1_000_000
@@ -278,7 +297,10 @@ def watch(server: Server, event: Callable[[], object], after: float) -> Result:
 
 def stalls(report: Report) -> None:
     scale = report.scale
-    unlimited = variant("14-unlimited", "chapters/14/server.c", K_MAX_WORKS, K_MAX_WORKS.replace("200", "1 << 30"), "chapters/14/server.c")
+    unlimited = variant(
+        "14-unlimited", "chapters/14/server.c", K_MAX_WORKS, K_MAX_WORKS.replace("200", "1 << 30"),
+        "chapters/14/server.c",
+    )  # fmt: skip
     rude = variant("14-rude", "chapters/14/server.c", YIELD, "                ;", "chapters/14/server.c")
     candidates: List[Candidate] = [
         chapter(13), chapter(14), Candidate("14 without the limit a turn", [str(unlimited)], "tagged"),
@@ -292,7 +314,9 @@ def stalls(report: Report) -> None:
         return watch(server, lambda: time.sleep(scale.after), scale.after)
 
     def insert(server: Server) -> Result:
-        return watch(server, lambda: server.load(mix="set", fill=True, keys=scale.insert, conns=10, pipeline=16), scale.after)
+        return watch(
+            server, lambda: server.load(mix="set", fill=True, keys=scale.insert, conns=10, pipeline=16), scale.after
+        )
 
     def delete(server: Server) -> Result:
         server.load(mix="zadd", fill=True, keys=scale.stall, pipeline=100)
@@ -319,14 +343,18 @@ def stalls(report: Report) -> None:
                 with Server(candidate) as server:
                     results.setdefault((event_name, candidate.name), []).append(event(server))
     report.say("## The stall lab\n")
-    report.say("What one other client sees that asks back to back while something heavy happens, and for "
-               f"{scale.after:g} seconds after. Microseconds; the median of the rounds' worst, and of their p99.9.\n")  # fmt: skip
+    report.say(
+        "What one other client sees that asks back to back while something heavy happens, and for "
+        f"{scale.after:g} seconds after. Microseconds; the median of the rounds' worst, and of their p99.9.\n"
+    )
     rows, groups = [], {}
     for event_name in events:
         groups[event_name] = [(c.name, middle(results[event_name, c.name], "max_us")) for c in candidates]
         for c in candidates:
             runs = results[event_name, c.name]
-            rows.append([event_name, c.name, *(f"{middle(runs, f):,.0f}" for f in ("p50_us", "p99_us", "p999_us", "max_us"))])
+            rows.append(
+                [event_name, c.name, *(f"{middle(runs, f):,.0f}" for f in ("p50_us", "p99_us", "p999_us", "max_us"))]
+            )
     report.table(("event", "server", "p50", "p99", "p99.9", "worst"), rows)
     draw.bars(report.picture("stalls", "The worst that another client sees"), "The worst that another client sees",
               "microseconds", report.machine, groups, log=True)  # fmt: skip
@@ -367,8 +395,10 @@ def chosen_keys(report: Report) -> None:
                 with Server(candidate) as server:
                     times.setdefault((candidate.name, name), []).append(server.set_all(keys))
     report.say("## Keys chosen to collide\n")
-    report.say(f"Nanoseconds of the server for each of {len(chosen):,} `set`, in pipelines of 1000. The chosen keys all have the "
-               "same hash code under FNV-1a. Here a secret key goes into each hash code, so they are keys like others.\n")  # fmt: skip
+    report.say(
+        f"Nanoseconds of the server for each of {len(chosen):,} `set`, in pipelines of 1000. The chosen keys all have"
+        " the same hash code under FNV-1a. Here a secret key goes into each hash code, so they are keys like others.\n"
+    )
     rows = []
     for candidate in candidates:
         one, other = (median(times[candidate.name, name]) for name in ("others", "chosen"))

@@ -161,7 +161,9 @@ class Server:
                 sock.sendall(b"".join(batch))
                 replies = sock.recv(5 * len(batch), socket.MSG_WAITALL)
                 if replies != expected * len(batch):
-                    raise SystemExit(f"{self.candidate.name} answered to a set of {keys[i]!r} and others: {replies[:99]!r}")
+                    raise SystemExit(
+                        f"{self.candidate.name} answered to a set of {keys[i]!r} and others: {replies[:99]!r}"
+                    )
         return (self.cpu_ns() - before) / len(keys)
 
     def cpu_ns(self) -> int:

@@ -62,7 +62,8 @@ def cases(chapter: int, *modules: ModuleType) -> "List[object]":
             own = getattr(function, "__module__", "") == module.__name__
             if own and chapter in getattr(function, "chapters", ()):
                 marks = function.marks + carried(chapter, function.chapters, function.looks_at)
-                id = name if modules else f"{module.__name__.rpartition('.')[2]}-{name}"  # unique where all are asked for
+                # unique where all are asked for
+                id = name if modules else f"{module.__name__.rpartition('.')[2]}-{name}"
                 found.append(pytest.param(function, id=id, marks=marks))
     assert found, f"chapter {chapter} has no case in {', '.join(m.__name__ for m in modules) or 'any module'}"
     return found

@@ -27,7 +27,9 @@ from .talk import start
 __tracebackhide__ = settings.__tracebackhide__
 
 LOOKS_AT = "client.*"
-AT_LINES = "client.main client.connect_server client.hung_up client.serve_* client.unescape client.*quoted client.*words"
+AT_LINES = (
+    "client.main client.connect_server client.hung_up client.serve_* client.unescape client.*quoted client.*words"
+)
 AT_VALUES = "client.k_max_* client.print_* client.on_response client.read_res"
 
 NIL = frame(wire.encode_value(None))
@@ -134,7 +136,8 @@ def sends_its_arguments_as_they_are(chapter: int) -> None:
 def prints_every_kind_of_reply(chapter: int) -> None:
     values: List[object] = [
         None, 0, -1, 2**63 - 1, -(2**63), b"", b"\0\xff\n", Err(1, "Unknown cmd"), Err(-1, "x"), Err(2**31 - 1, ""),
-        Err(-(2**31), "100% wrong"), [], [[]], [None, [1, [b"a", [[], b""]]], Err(4, "inside")], [b"x"] * 300, b"y" * 300_000,
+        Err(-(2**31), "100% wrong"), [], [[]], [None, [1, [b"a", [[], b""]]], Err(4, "inside")], [b"x"] * 300,
+        b"y" * 300_000,
     ]  # fmt: skip
     deep: object = 7
     for _ in range(50):
@@ -152,7 +155,10 @@ def prints_every_kind_of_reply(chapter: int) -> None:
 def prints_doubles_that_read_back(chapter: int) -> None:
     """Any double, with the fewest digits that read back to it."""
     rng = random.Random(seed())
-    values = [0.0, 1.0, -1.0, 0.1, 0.3, 0.1 + 0.2, 1 / 3, 1e15, 1e16, 1e17, 1e22, 1e23, 5e-324, 2.5, 100.0, 1e100, 123456.0, 1234567.0]
+    values = [
+        0.0, 1.0, -1.0, 0.1, 0.3, 0.1 + 0.2, 1 / 3, 1e15, 1e16, 1e17, 1e22, 1e23, 5e-324, 2.5, 100.0, 1e100, 123456.0,
+        1234567.0,
+    ]  # fmt: skip
     values += [float("inf"), float("-inf"), 1.7976931348623157e308, 2.2250738585072014e-308, 9007199254740993.0]
     while len(values) < 300:
         (value,) = struct.unpack("<d", rng.getrandbits(64).to_bytes(8, "little"))
@@ -200,7 +206,8 @@ def malformed(chapter: int) -> "dict[str, bytes]":
     wrong = {
         name: data
         for name, data in wire.malformed_replies(chapter).items()
-        if len(data) >= 4 and (len(data) - 4 == struct.unpack_from("<I", data)[0] or "limit" in name or "2^32-1" in name)
+        if len(data) >= 4
+        and (len(data) - 4 == struct.unpack_from("<I", data)[0] or "limit" in name or "2^32-1" in name)
     }
     arr, u32 = b"\4", wire.u32
     wrong.update(
@@ -457,7 +464,9 @@ def prompts_on_a_terminal(chapter: int) -> None:
                 os._exit(127)
         try:
             prompt = _terminal(terminal, b"", re.compile(rb".+"))
-            for line, reply in ((b"set k v", b"(nil)"), (b"get k", b"(str) v"), (b"", b""), (b"aaa", b"(err) 1 Unknown cmd")):
+            for line, reply in (
+                (b"set k v", b"(nil)"), (b"get k", b"(str) v"), (b"", b""), (b"aaa", b"(err) 1 Unknown cmd")
+            ):
                 shown = line + b"\r\n" + reply + b"\r\n" * bool(reply)
                 _terminal(terminal, line + b"\n", re.compile(re.escape(shown + prompt)))
             os.write(terminal, b"\4")
@@ -467,7 +476,10 @@ def prompts_on_a_terminal(chapter: int) -> None:
                 done, status = os.waitpid(pid, os.WNOHANG)
                 time.sleep(0.002)
             if not done or not os.WIFEXITED(status) or os.WEXITSTATUS(status):
-                fail(f"Ctrl-D must end the client with status 0: {'it ended with %d' % status if done else 'it did not end'}")
+                fail(
+                    "Ctrl-D must end the client with status 0:"
+                    f" {'it ended with %d' % status if done else 'it did not end'}"
+                )
             pid = 0
         finally:
             if pid:

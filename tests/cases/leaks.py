@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Callable, List, Optional, Sequence, Tuple
 
 import pytest
 

@@ -71,8 +71,7 @@ def test_moves(work: Submission) -> None:
 
 def silence(clock: Clock, server: Server, stack: ExitStack) -> List[Tuple[int, int]]:
     """Twelve connections speak at any time for a second, then fall silent. Returns for each how long it was idle when
-    it
-    was seen open last, and when it was seen closed first."""
+    it was seen open last, and when it was seen closed first."""
     rng = random.Random(12)
     conns = [stack.enter_context(clock.connect(server)) for _ in range(12)]
     spoke: Dict[Conn, int] = {conn: clock.now for conn in conns}

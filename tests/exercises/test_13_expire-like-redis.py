@@ -95,8 +95,7 @@ def test_rounds(work: Submission) -> None:
 @points(3, "keys that nobody asks for")
 def test_nobody_asks(work: Submission) -> None:
     """A thousand keys are due, alone and among two hundred that are not; others beside them have lost their deadlines.
-    How
-    many are freed after a while?"""
+    How many are freed after a while?"""
     rng = random.Random(13)
     for others in (0, 200):
         with Clock(work) as clock, work.count("free") as freed, clock.server(

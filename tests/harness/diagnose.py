@@ -27,7 +27,8 @@ LISTEN, ESTABLISHED, CLOSE_WAIT, TIME_WAIT = "0A", "01", "08", "06"
 CALLS: Dict[str, Dict[int, str]] = {
     "x86_64": {
         0: "read", 1: "write", 7: "poll", 19: "readv", 20: "writev", 23: "select", 34: "pause", 35: "sleep",
-        43: "accept", 44: "send", 45: "recv", 46: "send", 47: "recv", 61: "wait", 202: "futex", 230: "sleep", 232: "epoll_wait",
+        43: "accept", 44: "send", 45: "recv", 46: "send", 47: "recv", 61: "wait", 202: "futex", 230: "sleep",
+        232: "epoll_wait",
         270: "select", 271: "poll", 281: "epoll_wait", 288: "accept",
     },
     "aarch64": {

@@ -45,8 +45,6 @@ def needs(*tools: str) -> None:
     if missing and os.environ.get("CI"):
         fail(f"{', '.join(missing)} must be installed where CI is set")
     if missing:
-        import pytest  # not above: book.py and play.py work without it
-
         pytest.skip(f"needs {', '.join(missing)}")
 
 

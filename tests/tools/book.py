@@ -50,7 +50,7 @@ from book_blocks import Block, BookError, Page  # noqa: E402
 from book_steps import Step, StepError  # noqa: E402
 from book_units import UnitError  # noqa: E402
 from harness import build, session  # noqa: E402
-from layout import ROOT, Problem, all_sources, chapter, chapters, quit_with  # noqa: E402
+from layout import ROOT, Problem, chapter, chapters, quit_with  # noqa: E402
 
 FOREIGN = ("protocol.md",)  # its blocks are played by tests/test_vectors.py
 KINDS = (
@@ -227,7 +227,9 @@ def normal(text: str, loose: bool) -> List[str]:
 def output_options(block: Block) -> Dict[str, str]:
     rest = block.words[3:]
     if len(block.words) < 3 or any(not re.match(r"(in=(\d\d|root|here)|exit=\d+|needs=\w+|loose)$", w) for w in rest):
-        raise BookError('an output is written: text output "command" [in=NN|in=root|in=here] [exit=N] [needs=TOOL] [loose]')
+        raise BookError(
+            'an output is written: text output "command" [in=NN|in=root|in=here] [exit=N] [needs=TOOL] [loose]'
+        )
     return dict(w.split("=", 1) for w in rest if "=" in w)
 
 
@@ -310,7 +312,9 @@ def sketch_problem(block: Block) -> str:
     if set(flags) - {"compiles"}:
         return f"a sketch is `{block.lang} sketch`, `c sketch compiles` or `c sketch program=NAME.c`, not: {block.info}"
     if block.kind == "sketch" and block.lang == "c" and ("compiles" in flags or program_of(block)):
-        common = tuple((f"common/{p.name}", p.read_text(encoding="utf-8")) for p in sorted((ROOT / "common").glob("*.h")))
+        common = tuple(
+            (f"common/{p.name}", p.read_text(encoding="utf-8")) for p in sorted((ROOT / "common").glob("*.h"))
+        )
         job = book_steps.Compilation("sketch.c", (("sketch.c", block.code), *common))
         text = book_steps.compile_one(job)
         return f"the sketch does not compile:\n{book_steps.complaint(text)}" if text else ""
@@ -470,13 +474,18 @@ def walk_problems(page: Page) -> List[str]:
     walked = book_steps.walk(steps, book_steps.start(page.chapter, ROOT), book_steps.stage(page.chapter, ROOT))
     found += walked.problems
     if walked.left:
-        found.append(f"{name}: after the last step this is not as in chapters/{page.chapter}:" + "".join(f"\n    {p}" for p in walked.left))
+        found.append(
+            f"{name}: after the last step this is not as in chapters/{page.chapter}:"
+            + "".join(f"\n    {p}" for p in walked.left)
+        )
     elif walked.complete:
         shown = walked.shown | listed(page)
         for row in stages.rows(stages.readme(ROOT, page.chapter), f"chapters/{page.chapter}/README.md"):
             for each in row.names:
                 if row.change in ("new", "changed") and row.kind in stages.DECLARED and (row.file, each) not in shown:
-                    found.append(f"{name}: {row.kind} `{each}` of {row.file} is {row.change}, but no step or listing shows it")
+                    found.append(
+                        f"{name}: {row.kind} `{each}` of {row.file} is {row.change}, but no step or listing shows it"
+                    )
     return found
 
 
@@ -490,7 +499,9 @@ def place_problems(page: Page, steps: Sequence[Step]) -> List[str]:
             continue  # it says so itself
         words = [Path(step.file).name, *[n.rpartition(":")[2] for n in (step.after, *step.names) if n]]
         if not any(re.search(rf"\b{re.escape(word.replace('-', ' '))}\b", text) for word in words):
-            found.append(f"{step.where}: the text above does not say where this goes: it names none of {', '.join(words)}")
+            found.append(
+                f"{step.where}: the text above does not say where this goes: it names none of {', '.join(words)}"
+            )
     return found
 
 
@@ -727,7 +738,9 @@ def apply_steps(page: Page, last: Optional[int], target: Path) -> List[str]:
 
 def remains(page: Page) -> str:
     """The blocks that lead from the end of a page's steps to the stage."""
-    walked = book_steps.walk(steps_of(page), book_steps.start(own(page), ROOT), book_steps.stage(own(page), ROOT), False)
+    walked = book_steps.walk(
+        steps_of(page), book_steps.start(own(page), ROOT), book_steps.stage(own(page), ROOT), False
+    )
     if not walked.complete:
         raise Problem("\n".join(walked.problems))
     return book_skeleton.between(walked.files, book_steps.stage(own(page), ROOT))
@@ -752,7 +765,9 @@ def chosen(names: Sequence[str]) -> List[Page]:
     found = []
     for name in names:
         hits = [p for p in paths if name.isdigit() and p.name.startswith(name.zfill(2) + "-")]
-        hits = hits or [p for p in paths if str(p).endswith(f"/{name}")] or [p for p in paths if p.name == Path(name).name]
+        hits = (
+            hits or [p for p in paths if str(p).endswith(f"/{name}")] or [p for p in paths if p.name == Path(name).name]
+        )
         if not hits:
             raise Problem(f"{folder()} has no page {name}")
         found += [book_blocks.read(p) for p in hits]

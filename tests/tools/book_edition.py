@@ -136,8 +136,8 @@ def old_lines(page: Page, root: Path, found: Measured) -> None:
     found.old = walked.stay / (walked.stay + walked.change)
     if found.old > MOST_OLD:
         found.problems.append(
-            f"{page.path.name}: {found.old:.0%} of the lines in changing steps stay as they were, at most {MOST_OLD:.0%}: "
-            "show less around the changes"
+            f"{page.path.name}: {found.old:.0%} of the lines in changing steps stay as they were, at most"
+            f" {MOST_OLD:.0%}: show less around the changes"
         )
 
 
@@ -150,11 +150,17 @@ def predictions(page: Page, root: Path, found: Measured) -> None:
     headings = [number for number, line in page.prose if re.match(r"#{1,6} ", line)]
     for number in places:
         ends = [n for n in headings + places if n > number] + [len(page.lines) + 1]
-        if has_programs(page, root) and not any(block.kind in ANSWERS and number < block.line < min(ends) for block in page.blocks):
-            found.problems.append(f"{page.path.name}:{number}: no session or output follows that answers the prediction")
+        if has_programs(page, root) and not any(
+            block.kind in ANSWERS and number < block.line < min(ends) for block in page.blocks
+        ):
+            found.problems.append(
+                f"{page.path.name}:{number}: no session or output follows that answers the prediction"
+            )
     low, high = PREDICTIONS
     if has_programs(page, root) and not low <= len(places) <= high:
-        found.problems.append(f"{page.path.name}: {len(places)} predictions (`> **Predict:** ..`); a chapter has {low} to {high}")
+        found.problems.append(
+            f"{page.path.name}: {len(places)} predictions (`> **Predict:** ..`); a chapter has {low} to {high}"
+        )
 
 
 def figures(page: Page, root: Path, found: Measured) -> None:
@@ -187,9 +193,24 @@ def report(pages: Sequence[Page], root: Path) -> Tuple[str, List[str]]:
         if not is_chapter(page):
             continue
         m = measure(page, root)
-        state = "first edition" if is_first(page) else "within the limits" if not m.problems else f"{len(m.problems)} problems"
+        state = (
+            "first edition"
+            if is_first(page)
+            else "within the limits"
+            if not m.problems
+            else f"{len(m.problems)} problems"
+        )
         old = "-" if m.old is None else f"{m.old:.0%}"
-        rows.append([page.path.name, *map(str, (m.words, m.steps, m.stops, m.longest)), old, str(m.predictions), str(m.figures), state])
+        rows.append(
+            [
+                page.path.name,
+                *map(str, (m.words, m.steps, m.stops, m.longest)),
+                old,
+                str(m.predictions),
+                str(m.figures),
+                state,
+            ]
+        )
         first += [page.chapter] if is_first(page) else []
         found += [] if is_first(page) else m.problems
     rows.insert(1, ["at most", f"{WORDS[0]}-{WORDS[1]}", "", "", str(MOST_EDITS), f"{MOST_OLD:.0%}",

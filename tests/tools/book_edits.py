@@ -68,7 +68,9 @@ def hunks(code: str) -> List[Hunk]:
         raise EditError(1, "changes nothing: no line begins with - or +")
     for hunk in found:
         if not hunk.old:
-            raise EditError(hunk.line, "only new lines: show one that is there above or below them, with a blank in front")
+            raise EditError(
+                hunk.line, "only new lines: show one that is there above or below them, with a blank in front"
+            )
     return found
 
 
@@ -95,10 +97,14 @@ def patched(code: str, text: str) -> str:
     for number, hunk in enumerate(found):
         hits = spots(hunk.old, lines, at)
         if not hits:
-            why = "these lines are not there as it is now" if not at else "these lines are not there, behind those above"
+            why = (
+                "these lines are not there as it is now" if not at else "these lines are not there, behind those above"
+            )
             raise EditError(hunk.line, f"{why} (-: the block, +: what is there):\n{nearest(hunk.old, lines, at)}")
         if len(hits) > 1 and hunk.changes:
-            raise EditError(hunk.line, f"these lines are there {len(hits)} times: show one more that stays, above or below")
+            raise EditError(
+                hunk.line, f"these lines are there {len(hits)} times: show one more that stays, above or below"
+            )
         hit = hits[-1] if number == len(found) - 1 else hits[0]
         out += lines[at:hit] + hunk.new
         at = hit + len(hunk.old)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence, Set, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 import book_edits
 import book_steps
@@ -161,7 +161,12 @@ def related(text: str, trial: Files, group: Sequence[Op], pending: Sequence[Op])
             at += unit.text.count("\n") + 1
             if number < at:
                 for op in left:
-                    if op.file == file and any(u.same(unit) for u in op.units) or op.file == file and unit.label in op.names:
+                    if (
+                        op.file == file
+                        and any(u.same(unit) for u in op.units)
+                        or op.file == file
+                        and unit.label in op.names
+                    ):
                         return op
                 break
     return left[0] if left else None

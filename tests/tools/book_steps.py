@@ -82,7 +82,9 @@ def parse(block: Block) -> Step:
         raise StepError(f"{block.where}: write it as {USAGE[step.verb]}")
     if step.verb == "edit":
         if step.provisional:
-            raise StepError(f"{block.where}: an edit needs no `provisional`: what it leaves open is looked at in the end")
+            raise StepError(
+                f"{block.where}: an edit needs no `provisional`: what it leaves open is looked at in the end"
+            )
         said = book_edits.heading(block.code)
         names = [name.rpartition(":")[2].replace("-", " ") for name in (Path(step.file).name, *step.names)]
         if said is not None and not any(re.search(rf"\b{re.escape(name)}\b", said) for name in names):
@@ -155,7 +157,9 @@ def unfold(step: Step, now: Sequence[Unit], final: Sequence[Unit]) -> str:
     new = final[book_units.find(final, step.names[0], f"the finished {step.file}")]
     gaps = match_elided(step.block.code, new.text)
     if gaps is None:
-        raise StepError(f"{step.where}: {step.names[0]} differs from the sources:\n" + show_diff(step.block.code, new.text))
+        raise StepError(
+            f"{step.where}: {step.names[0]} differs from the sources:\n" + show_diff(step.block.code, new.text)
+        )
     was, lines, at = old.text.splitlines(), new.text.splitlines(), 0
     for first, last in gaps:
         left_out = lines[first:last]
@@ -179,7 +183,9 @@ def code_units(step: Step, files: Files, final: Files) -> List[Unit]:
     """The units that a step's code holds."""
     code = step.block.code
     if not code.strip():
-        raise StepError(f"{step.where}: the block is empty; `book.py update` fills it where the info string names the items")
+        raise StepError(
+            f"{step.where}: the block is empty; `book.py update` fills it where the info string names the items"
+        )
     if elided(code):
         code = unfold(step, files.get(step.file, []), final.get(step.file, []))
     return book_units.units(code, step.where)
@@ -302,7 +308,9 @@ def text_problems(step: Step, found: Sequence[Unit], final: Files) -> List[str]:
         if at is None:
             problems.append(f"{step.where}: {unit.label} is not in the finished {step.file}: is it `provisional`?")
         else:
-            problems.append(f"{step.where}: {unit.label} differs from the sources (+):\n" + show_diff(unit.text, target[at].text))
+            problems.append(
+                f"{step.where}: {unit.label} differs from the sources (+):\n" + show_diff(unit.text, target[at].text)
+            )
     if step.provisional and found and as_final == len(found):
         problems.append(f"{step.where}: this is what the finished {step.file} has, so it is not provisional")
     return problems
@@ -403,7 +411,8 @@ class Walk:
     """What came of the steps of a chapter."""
 
     problems: List[str]
-    shown: Set[Tuple[str, str]] = field(default_factory=set)  # (file, name) of what steps show, provisional ones left out
+    # (file, name) of what steps show, provisional ones left out
+    shown: Set[Tuple[str, str]] = field(default_factory=set)
     left: List[str] = field(default_factory=list)  # where the end differs from the stage
     complete: bool = False  # every step could be applied
     files: Files = field(default_factory=dict)  # after the last step that could be applied
@@ -448,7 +457,9 @@ def walk(steps: Sequence[Step], first: Files, final: Files, compiled_too: bool =
     for where, group in jobs:
         for job in group:
             if compiled[job]:
-                result.problems.append(f"{where}: after this step {job.file} does not compile:\n{complaint(compiled[job])}")
+                result.problems.append(
+                    f"{where}: after this step {job.file} does not compile:\n{complaint(compiled[job])}"
+                )
     return result
 
 
@@ -490,7 +501,9 @@ def file_problems(
             differs.append(book_units.label(unit, final))
             wrote = last.get((name, unit.label))
             if wrote:
-                details.append(f"{wrote} wrote {differs[-1]} last; the sources have (+):\n{show_diff(now[at].text, unit.text)}")
+                details.append(
+                    f"{wrote} wrote {differs[-1]} last; the sources have (+):\n{show_diff(now[at].text, unit.text)}"
+                )
     for unit in now:
         if book_units.index_of(final, unit) is None:
             has.append(book_units.label(unit, now))

@@ -104,7 +104,9 @@ def units(text: str, path: object = "code") -> List[Unit]:
                 found.append((item.first, item.last, item.kind, name, ()))
     result = [Unit(k, n, "".join(lines[a - 1 : b]), m) for a, b, k, n, m in found]
     if join(result) != text:
-        raise UnitError(f"{path}: one blank line between two items, please, and none before the first or after the last")
+        raise UnitError(
+            f"{path}: one blank line between two items, please, and none before the first or after the last"
+        )
     return result
 
 

@@ -86,7 +86,9 @@ def missing(root: Path, name: str) -> List[str]:
     test = TEST.format(name, title[0].lower() + title[1:].rstrip('?.!'), int(name))
     lacks((root / f"tests/test_{name}.py").exists(), f"tests/test_{name}.py: what is new, and all that holds\n{test}")
     faults = list((root / "tests/broken").glob(f"{name}-*.fault"))
-    lacks(faults, f"tests/broken/{name}-slug.fault: a wrong server that a test must catch; tests/changes.md has the form")
+    lacks(
+        faults, f"tests/broken/{name}-slug.fault: a wrong server that a test must catch; tests/changes.md has the form"
+    )
     exercises = list(folder.glob("exercises/*/exercise.conf"))
     lacks(exercises, f"chapters/{name}/exercises/slug/: an exercise; tests/exercises/README.md says how one is made")
     return found + missing_of_commands(root, name)
@@ -106,7 +108,9 @@ def missing_of_commands(root: Path, name: str) -> List[str]:
             row = f"| {name} | `{word}{arguments.rstrip()}` | ... |"
             found.append(f"book/protocol.md, Commands: a row\n    {row}")
         if not re.search(rf"\bdo_{word}\b", sent):
-            found.append(f"tests/vectors/{name}-slug.json: a vector that sends `{word}`; tests/vectors/README.md has the form")
+            found.append(
+                f"tests/vectors/{name}-slug.json: a vector that sends `{word}`; tests/vectors/README.md has the form"
+            )
         if model.COMMANDS.get(word.encode()) != (int(name), count):
             entry = f'b"{word}": ({int(name)}, {count}),'
             found.append(f"tests/harness/model.py: do_{word}, and in COMMANDS\n    {entry}")

@@ -173,7 +173,9 @@ def can_be_done(goal: str, env: Dict[str, str]) -> None:
         elif tool == "cc" and not shutil.which(cc.split()[0], path=env.get("PATH")):
             if cc.split()[0] not in ("cc", "gcc", "clang"):
                 raise Refused(f"there is no compiler {cc.split()[0]}; without CC= it is cc")
-            raise Refused(f"a C compiler is missing: sudo apt-get install {cc.replace('cc', 'gcc', cc == 'cc')} libc6-dev")
+            raise Refused(
+                f"a C compiler is missing: sudo apt-get install {cc.replace('cc', 'gcc', cc == 'cc')} libc6-dev"
+            )
         elif tool != "cc" and not shutil.which(tool, path=env.get("PATH")):
             raise Refused(f"{tool} is missing: sudo apt-get install {tool}")
     for wanted, name, each in (("grade", "SUBMISSION", "exercise"), ("grade-all", "SUBMISSIONS", "student")):

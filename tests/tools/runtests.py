@@ -13,8 +13,8 @@ has make build the other); WORKBOOK_BUILD says where. With SAN=thread or
 SAN=address,undefined they are built with sanitizers, and where the files are fewer than the jobs, each is cut into
 parts. JOBS says how many at once.
 
-With TEST_AGAIN=1, as make check-all has it in CI, what failed runs once more when all else is done, by itself: on a shared
-machine a limit may have been too short. What passes then is counted, and named.
+With TEST_AGAIN=1, as make check-all has it in CI, what failed runs once more when all else is done, by itself: on a
+shared machine a limit may have been too short. What passes then is counted, and named.
 """
 from __future__ import annotations
 
@@ -155,8 +155,8 @@ def run(
 
 
 def read_tally(path: Path, status: int) -> Tuple[Counts, Tuple[str, ...], Tuple[str, ...]]:
-    """The counts, the names of the tests that failed, and what those need that were left out. A pytest that broke down is
-    one failure."""
+    """The counts, the names of the tests that failed, and what those need that were left out. A pytest that broke down
+    is one failure."""
     ids: Dict[str, List[str]] = {kind: [] for kind in (*KINDS, "needs")}
     if path.exists():
         ids.update(json.loads(path.read_text()))
