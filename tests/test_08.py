@@ -144,6 +144,8 @@ int look(struct hnode *node, int number) {{
     )
     cc = os.environ.get("CC", "cc").split()
     common = os.environ.get("HEADERS", str(ROOT / "common"))
-    command = [*cc, "-std=gnu11", "-Wall", "-Wextra", "-Werror", f"-I{common}", f"-I{ROOT / 'common'}", "-c", str(source)]
+    command = [
+        *cc, "-std=gnu11", "-Wall", "-Wextra", "-Werror", f"-I{common}", f"-I{ROOT / 'common'}", "-c", str(source)
+    ]
     done = subprocess.run([*command, "-o", str(tmp_path / "types.o")], stderr=subprocess.PIPE, text=True)
     assert (done.returncode == 0) == compiles, done.stderr or f"it compiles: {line}"

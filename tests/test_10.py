@@ -49,7 +49,9 @@ def test_trouble(case: Case) -> None:
     case(10)
 
 
-@pytest.mark.parametrize("case", [c for c in cases(10, readme, processes) if c.id != "sessions"])  # type: ignore[attr-defined]
+@pytest.mark.parametrize(
+    "case", [c for c in cases(10, readme, processes) if c.id != "sessions"]
+)  # type: ignore[attr-defined]
 def test_shared(case: Case) -> None:
     case(10)
 

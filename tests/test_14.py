@@ -357,7 +357,13 @@ def test_the_loop_does_not_wait() -> None:
     tries = []
     for _ in range(3):
         alone, pool = loop_us(13, 2 * LARGE), loop_us(14, 2 * LARGE)
-        tries.append({road: f"{pool[road]:.0f} us, in chapter 13 {alone[road]:.0f} us" for road in ROADS if pool[road] > alone[road] / 3})
+        tries.append(
+            {
+                road: f"{pool[road]:.0f} us, in chapter 13 {alone[road]:.0f} us"
+                for road in ROADS
+                if pool[road] > alone[road] / 3
+            }
+        )
         if not tries[-1]:
             return
     fail(f"the loop frees large sets itself: {tries}")

@@ -91,3 +91,11 @@ def test_the_root_holds_what_it_may_hold() -> None:
         pytest.skip("needs a clone of the repository")
     strays = {path.partition("/")[0] for path in found.stdout.splitlines() if not IN_ROOT.match(path)}
     assert not strays, f"not allowed in the root of the repository: {', '.join(sorted(strays))}"
+
+
+@pytest.mark.parametrize("path", sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.py")))
+def test_python_keeps_to_120_columns_and_runs_where_it_says_so(path: str) -> None:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    long = [str(number) for number, line in enumerate(text.split("\n"), 1) if len(line) > 120]
+    assert not long, f"{path}: longer than 120 columns: lines {', '.join(long)}"
+    assert text.startswith("#!") == bool((ROOT / path).stat().st_mode & 0o100), f"{path}: #! and executable go together"

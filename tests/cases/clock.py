@@ -164,7 +164,9 @@ def out_of_descriptors_and_nothing_happens(chapter: int) -> None:
         for _ in range(50):
             clock.step(10)
         if clock.turns - before > 20:
-            fail(f"out of descriptors, for half a second nothing happened: poll() returned {clock.turns - before} times")
+            fail(
+                f"out of descriptors, for half a second nothing happened: poll() returned {clock.turns - before} times"
+            )
         assert not readable(conns[-1])
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, usual)
         for _ in range(3):

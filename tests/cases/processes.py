@@ -6,7 +6,6 @@ import signal
 import socket
 import sys
 import tempfile
-import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,7 +18,8 @@ from harness.process import NO_STATUS, status_text
 
 from . import case
 from .talk import (
-    SMALL, Hammer, Hold, bulk, done, encode, encode_replies, found, numbered, paused, preload, say, start, talk, too_much, watched,
+    SMALL, Hammer, Hold, bulk, done, encode, encode_replies, found, numbered, paused, preload, say, start, talk,
+    too_much, watched,
 )  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__
@@ -224,7 +224,10 @@ def leaves_at_once_for_a_second_signal(chapter: int) -> None:
             assert server.alive(), "the first signal ended it where it stood"
             status = server.stop(second, 2)
             if status != -second:
-                fail(f"a busy server got {first.name}, then {second.name}: exit status {status}, not killed by the second")
+                fail(
+                    f"a busy server got {first.name}, then {second.name}: exit status {status}, not killed by the"
+                    " second"
+                )
 
 
 def pending(pid: int) -> bool:
@@ -318,7 +321,9 @@ def client_with_closed_descriptors(chapter: int) -> None:
         for closed in ((0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)):
             # What it cannot print ends it, maybe before the next request.
             came = heard(closed, client_args(chapter), fails)
-            if not all(any(whole.startswith(part) for whole in usual) for part in came) or (1 not in closed and came != usual):
+            if not all(any(whole.startswith(part) for whole in usual) for part in came) or (
+                1 not in closed and came != usual
+            ):
                 fail(f"a client that is started without the descriptors {closed} sends {came}, not {usual}")
     if chapter >= 9 and heard((0,), (), False) != [b""]:
         fail("a client without arguments and without standard input sends something")

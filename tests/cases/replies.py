@@ -394,8 +394,8 @@ def long_requests_take_turns(chapter: int) -> None:
 
 @case(since=9, at=AT_KEYS, inside=True)
 def keys_of_an_emptied_table(chapter: int) -> None:
-    """There were many keys and are none, so each `keys` looks into many buckets for its short reply. A thousand of them,
-    in one read, are not one turn."""
+    """There were many keys and are none, so each `keys` looks into many buckets for its short reply. A thousand of
+    them, in one read, are not one turn."""
     n, times, counts = 40_000, 1000, Counts()
     with start(chapter, env=counts.env) as server, server.connect() as conn:
         bulk(conn, numbered(range(n), "set", "key:######", ""), frame(encode_value(None)))
@@ -464,7 +464,9 @@ def long_replies_before_a_bad_message(chapter: int) -> None:
     value = filled(3 * MIB)
     with start(chapter) as server, server.connect() as other:
         other.ask("set", "k", value, expect=None)
-        for bad in (wire.u32(LIMIT + 1), wire.frame(b""), wire.frame(wire.u32(0)), wire.frame(wire.body("get", count=2))):
+        for bad in (
+            wire.u32(LIMIT + 1), wire.frame(b""), wire.frame(wire.u32(0)), wire.frame(wire.body("get", count=2))
+        ):
             with server.connect() as conn:
                 conn.send(request("get", "k") * 4 + bad + request("set", "k", "bad") * 10)
                 for _ in range(4):

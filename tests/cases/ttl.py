@@ -80,7 +80,9 @@ def a_key_without_and_with_a_ttl(chapter: int) -> None:
 
 @case(since=13)
 def zero_or_less_deletes(chapter: int) -> None:
-    amounts = ["0", "-1", "-0", "-1000", str(-(2**31)), str(-(2**32)), str(-(10**15)), str(INT64_MIN), str(INT64_MIN // 1000)]
+    amounts = [
+        "0", "-1", "-0", "-1000", str(-(2**31)), str(-(2**32)), str(-(10**15)), str(INT64_MIN), str(INT64_MIN // 1000)
+    ]
     with start(chapter) as server, server.connect() as conn:
         for amount in amounts:
             for command in ("expire", "pexpire"):

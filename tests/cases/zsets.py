@@ -20,7 +20,10 @@ from .talk import Counts, bulk, numbered, paused, say, start, watched
 
 __tracebackhide__ = settings.__tracebackhide__
 
-LOOKS_AT = "value_type find_zset do_z* entry_zset entry_add_zset parse_int parse_double out_bad_* fetch_zsets_ahead k_small_zset"
+LOOKS_AT = (
+    "value_type find_zset do_z* entry_zset entry_add_zset parse_int parse_double out_bad_* fetch_zsets_ahead"
+    " k_small_zset"
+)
 AT_ENTRIES = LOOKS_AT + " entry* do_get do_set do_del"
 
 ALL = ("-inf", "", 0, INT64_MAX)  # what follows `zquery key` for the whole set
@@ -154,7 +157,10 @@ def close_scores_keep_their_order(chapter: int) -> None:
 @case(since=11)
 def equal_scores_go_by_name(chapter: int) -> None:
     """Bytes decide, above 127 too; a shorter name comes before one that begins with it."""
-    names = [b"", b"\0", b"\0\0", b"A", b"a", b"a\0", b"a\0\0", b"a\0b", b"a\0a", b"\0b\0", b"\0a\xff", b"a\x01", b"aa", b"aaa", b"ab", b"b", b"ba"]
+    names = [
+        b"", b"\0", b"\0\0", b"A", b"a", b"a\0", b"a\0\0", b"a\0b", b"a\0a", b"\0b\0", b"\0a\xff", b"a\x01", b"aa",
+        b"aaa", b"ab", b"b", b"ba",
+    ]  # fmt: skip
     names += [b"name" * 50, b"name" * 50 + b"\0", b"\x7f", b"\x80", b"\x80\0", b"\xff", b"\xff\0", b"\xff\xff"]
     pairs = Pairs()
     with start(chapter) as server, server.connect() as conn:
@@ -192,7 +198,9 @@ def minus_zero_is_zero(chapter: int) -> None:
 def infinities(chapter: int) -> None:
     """In any letter case, as scores and as starts."""
     inf = float("inf")
-    order = flat(("a", -inf), ("b", -inf), ("c", -1.7976931348623157e308), ("d", 0), ("e", 1e308), ("f", inf), ("g", inf))
+    order = flat(
+        ("a", -inf), ("b", -inf), ("c", -1.7976931348623157e308), ("d", 0), ("e", 1e308), ("f", inf), ("g", inf)
+    )
     with start(chapter) as server, server.connect() as conn:
         for score, name in (("INF", "g"), ("+inf", "f"), ("-Inf", "b"), ("-inf", "a")):
             conn.ask("zadd", "z", score, name, expect=1)
@@ -272,7 +280,8 @@ def limits_count_pairs(chapter: int) -> None:
 # ---- numbers ----
 
 DOUBLES = [
-    b"0", b"1", b"-1", b"+1", b"1.5", b"-1.5", b".5", b"-.5", b"+.5e1", b"5.", b"5.e1", b"1e3", b"1E3", b"1e+3", b"1e-3",
+    b"0", b"1", b"-1", b"+1", b"1.5", b"-1.5", b".5", b"-.5", b"+.5e1", b"5.", b"5.e1", b"1e3", b"1E3", b"1e+3",
+    b"1e-3",
     b"00012", b"0.1", b"0.30000000000000004", b"9007199254740993", b"1e308", b"1.7976931348623157e308",
     b"2.2250738585072014e-308", b"5e-324", b"2e-324", b"1e-400", b"-1e-400", b"123456789012345678901234567890",
     b"0." + b"0" * 400 + b"1e400", b"1" + b"0" * 300, b"1" * 63, b"1" * 64, b"1" * 65, b"0" * 5000 + b"7.5",
@@ -280,12 +289,15 @@ DOUBLES = [
 ]  # fmt: skip
 NO_DOUBLES = BAD_SCORES + [
     b"+nan", b"NaN", b"nan(1)", b"infinity", b"-infinity", b"Infinity", b"infx", b"inff", b"+-inf", b"0x1p3", b"0X10",
-    b"\t1", b"1\n", b"\n1", b"1 2", b"1e", b"1e+", b"e", b"+e1", b"..1", b"1..", b"1.2.3", b"1e2e3", b"1e2.5", b"+-1", b"1_0",
-    b"1e309", b"-1e309", b"1.8e308", b"1" + b"0" * 400, b"\0", b"\x001", b"1\x00", b"x" * 5000, b"1d", b"1f", b"0b1", b"1e99999999999",
+    b"\t1", b"1\n", b"\n1", b"1 2", b"1e", b"1e+", b"e", b"+e1", b"..1", b"1..", b"1.2.3", b"1e2e3", b"1e2.5", b"+-1",
+    b"1_0",
+    b"1e309", b"-1e309", b"1.8e308", b"1" + b"0" * 400, b"\0", b"\x001", b"1\x00", b"x" * 5000, b"1d", b"1f", b"0b1",
+    b"1e99999999999",
     b"\xef\xbc\x91", b"1\xff", b"- 1", b"inf ", b" inf",
 ]  # fmt: skip
 NO_INTS = BAD_INTS + [
-    b"+0", b"\t1", b"1\n", b"- 1", b"1e3", b"0x10", b"inf", b"nan", b"1.", b".", b"\0", b"1 2", b"--0", b"-+1", b"1-", b"\xff",
+    b"+0", b"\t1", b"1\n", b"- 1", b"1e3", b"0x10", b"inf", b"nan", b"1.", b".", b"\0", b"1 2", b"--0", b"-+1", b"1-",
+    b"\xff",
     b"18446744073709551616", b"18446744073709551617", b"-18446744073709551615", b"9" * 5000, b"-" + b"9" * 40,
     b"\xef\xbc\x91",
 ]  # fmt: skip
@@ -520,20 +532,31 @@ def a_large_set_comes_and_goes_within_a_batch(chapter: int) -> None:
     for i in range(6000):
         pairs.add(float(i % 70), b"n%d" % i)
     asked: List[Command] = [("zquery", "z", score, "n30", 0, 3) for score in (-1, 35, 70, "inf")]
-    asked += [("zquery", "z", "x", "", 0, 1), ("zquery", "z", "", "", 0, 1), ("zadd", "z", "nan", "n"), ("zquery", "z", 1, "")]
+    asked += [
+        ("zquery", "z", "x", "", 0, 1), ("zquery", "z", "", "", 0, 1), ("zadd", "z", "nan", "n"),
+        ("zquery", "z", 1, ""),
+    ]  # fmt: skip
     queries = [(-1.0, b"n30", 0, 3), (35.0, b"n30", 0, 3), (70.0, b"n30", 0, 3), (float("inf"), b"n30", 0, 3)]
     wrong = [Err(ERR_ARG)] * 4
     fill: List[Command] = [("zadd", "z", score, name) for score, name in pairs.pairs]
     filled = [*[1] * len(fill), *[pairs.query(*words) for words in queries], *wrong]
     with start(chapter) as server, server.connect() as conn:
         conn.pipeline(
-            [*fill, *asked, ("del", "z"), *asked, *fill, *asked, ("set", "z", "v" * 16), *asked * 4, ("del", "z"), *fill, *asked],
             [
-                *filled, 1, *[[]] * 4, *wrong,
-                *filled, None, *([Err(ERR_TYPE)] * 4 + wrong) * 4, 1,
-                *filled,
+                *fill,
+                *asked,
+                ("del", "z"),
+                *asked,
+                *fill,
+                *asked,
+                ("set", "z", "v" * 16),
+                *asked * 4,
+                ("del", "z"),
+                *fill,
+                *asked,
             ],
-        )  # fmt: skip
+            [*filled, 1, *[[]] * 4, *wrong, *filled, None, *([Err(ERR_TYPE)] * 4 + wrong) * 4, 1, *filled],
+        )
 
 
 @case(since=11, inside=True)
@@ -548,7 +571,10 @@ def far_offsets_cost_no_more_than_near_ones(chapter: int) -> None:
             conn.pipeline([("zquery", "z", score, "", offset, 1)] * 2000, [flat((f"n{rank}", rank))] * 2000)
             spent.append(server.cpu_ms() - before)
         if max(spent) > 10 * spent[0] + 50:
-            fail(f"2,000 offsets of 1 took {spent[0]} ms of processor time, of {n - 1} {spent[1]} ms, of -{n} {spent[2]} ms")
+            fail(
+                f"2,000 offsets of 1 took {spent[0]} ms of processor time, of {n - 1} {spent[1]} ms, of"
+                f" -{n} {spent[2]} ms"
+            )
 
 
 def _random(chapter: int, operations: int, connections: int, most: int) -> None:

@@ -96,8 +96,8 @@ class Vector:
     prints: Sequence[Tuple[bytes, str]] = ()
 
     def looks_at(self) -> str:
-        """As a case does, see tests/cases/__init__.py: the commands that it sends, and what is said of any. How messages
-        are cut and joined is what the cases of framing look at."""
+        """As a case does, see tests/cases/__init__.py: the commands that it sends, and what is said of any. How
+        messages are cut and joined is what the cases of framing look at."""
         if self.prints:
             return "client.print_* client.on_response client.read_res"
         words = {name.decode() for step in self.steps for name in COMMANDS if name in step.send[:LARGE].lower()}

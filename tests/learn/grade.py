@@ -426,7 +426,9 @@ def grade_one(folder: Path, out: Path, wanted: Sequence[str]) -> int:
     rule = "=" * 78
     text = "".join(f"{rule}\n{g.text}\n" for g in graded) + f"{rule}\n{table(graded)}\nIn all {points}\n"
     write(out / "transcript.txt", text)
-    broken = [f"{g.exercise.name}: {str(g.result['broken']).strip().splitlines()[-1]}" for g in graded if g.result["broken"]]
+    broken = [
+        f"{g.exercise.name}: {str(g.result['broken']).strip().splitlines()[-1]}" for g in graded if g.result["broken"]
+    ]
     if broken:
         (out / "results.json").unlink(missing_ok=True)
         print(text, file=sys.stderr)
@@ -595,7 +597,8 @@ def time_limit(wanted: Sequence[str], folder: Path) -> float:
 
 
 def grade_in_process(folder: Path, out: Path, wanted: Sequence[str], before: Mapping[str, str]) -> Row:
-    """Grades one of many. A submission that cannot be graded has a line that says why. before: what grades, as it was."""
+    """Grades one of many. A submission that cannot be graded has a line that says why. before: what grades, as it
+    was."""
     tampered = changed_since(before)
     if tampered:
         note = f"was not graded: {', '.join(tampered)} changed since the class was begun. Put it right, and grade again"
@@ -652,7 +655,9 @@ def write_grades(path: Path, rows: Sequence[Row], graded: Sequence[str]) -> None
             total = sum(row.scores.values())
             percent = f"{100 * total / row.most:.1f}" if row.most else ""
             points = [total, row.most, percent] if row.scores else ["", "", ""]
-            sheet.writerow([harmless(row.name), *points, *(row.scores.get(name, "") for name in graded), harmless(row.note)])
+            sheet.writerow(
+                [harmless(row.name), *points, *(row.scores.get(name, "") for name in graded), harmless(row.note)]
+            )
     part.replace(path)
 
 
@@ -695,7 +700,10 @@ def main(argv: List[str]) -> int:
             raise Problem(f"{said.folder}: there is no such folder")
         others = said.folder if said.what == "all" else said.folder.resolve().parent
         os.environ["GRADE_HIDDEN"] = os.pathsep.join(
-            [*filter(None, [os.environ.get("GRADE_HIDDEN")]), *(str(p.resolve()) for p in (others, out) if p.resolve() != Path("/"))]
+            [
+                *filter(None, [os.environ.get("GRADE_HIDDEN")]),
+                *(str(p.resolve()) for p in (others, out) if p.resolve() != Path("/")),
+            ]
         )
         if said.what == "one":
             return grade_one(said.folder, out, said.exercise)

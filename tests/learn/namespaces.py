@@ -153,7 +153,9 @@ def main() -> None:
     try:
         status = alone(sys.argv[sys.argv.index("--") + 1 :])
     except OSError as error:
-        sys.stderr.write(f"the kernel does not let us be alone: {error.strerror or errno.errorcode[error.errno or 0]}\n")
+        sys.stderr.write(
+            f"the kernel does not let us be alone: {error.strerror or errno.errorcode[error.errno or 0]}\n"
+        )
         status = 126
     os._exit(status)
 
