@@ -212,8 +212,10 @@ def test_disk_is_watched(scratch: Path) -> None:
 @pytest.mark.parametrize(
     "given, right",
     [
-        ("the server", "server"), ("EADDRINUSE (Address already in use)", "EADDRINUSE"), ("about 60s", 60), ("10,81", 10.81),
-        ("a) 1", "a"), ("a) 1", 1), ("4,096 bytes", 4096), ("(B).", "b"), ("b: it spins", "b"), ("~ 1,234,567", 1234567),
+        ("the server", "server"), ("EADDRINUSE (Address already in use)", "EADDRINUSE"), ("about 60s", 60),
+        ("10,81", 10.81),
+        ("a) 1", "a"), ("a) 1", 1), ("4,096 bytes", 4096), ("(B).", "b"), ("b: it spins", "b"),
+        ("~ 1,234,567", 1234567),
         ("`accept()`", "accept"), ("a", "a"), ("-1", -1), ("1e3", 1000),
     ],
 )  # fmt: skip
@@ -222,7 +224,8 @@ def test_a_right_answer_in_other_words(given: str, right: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "given, right", [("the server", "client"), ("c", "b"), ("abc", "a"), ("10,81", 1081), ("b: it is", "a"), ("11", 1), ("1,2,3", 123)]
+    "given, right",
+    [("the server", "client"), ("c", "b"), ("abc", "a"), ("10,81", 1081), ("b: it is", "a"), ("11", 1), ("1,2,3", 123)]
 )
 def test_a_wrong_answer_stays_wrong(given: str, right: object) -> None:
     assert not grading.same_answer(given, right)
@@ -230,7 +233,9 @@ def test_a_wrong_answer_stays_wrong(given: str, right: object) -> None:
 
 def test_what_cannot_be_read_is_not_called_wrong() -> None:
     assert not grading.can_be_read("lots", [5]) and not grading.can_be_read("maybe", ["a", "b"])
-    assert grading.can_be_read("6", [5]) and grading.can_be_read("c", ["a", "b"]) and grading.can_be_read("x", ["server"])
+    assert grading.can_be_read("6", [5]) and grading.can_be_read(
+        "c", ["a", "b"]
+    ) and grading.can_be_read("x", ["server"])
 
 
 # ---- submissions that mean no good ----
@@ -585,14 +590,18 @@ def test_my_can_be_a_git_repository(my: Path) -> None:
     subprocess.run(["git", "init", "-q", str(my)], check=True)
     for name in ("server", "test_avl"):
         (my / SAMPLE / name).write_text("a program")
-    said = subprocess.run(["git", "-C", str(my), "status", "--short", "-uall"], stdout=subprocess.PIPE, text=True, check=True)
+    said = subprocess.run(
+        ["git", "-C", str(my), "status", "--short", "-uall"], stdout=subprocess.PIPE, text=True, check=True
+    )
     assert f"{SAMPLE}/server.c" in said.stdout and not re.search(r"/server$|test_avl|\.lock", said.stdout, re.M)
 
 
 @pytest.mark.parametrize("folder, file", [("chapters", "chapters/09/server.c"), ("common", "common/zset.h")])
 def test_editors_find_the_headers(folder: str, file: str) -> None:
     flags = (ROOT / folder / "compile_flags.txt").read_text().split()
-    done = subprocess.run(["cc", *flags, "-fsyntax-only", str(ROOT / file)], cwd=ROOT / folder, capture_output=True, text=True)
+    done = subprocess.run(
+        ["cc", *flags, "-fsyntax-only", str(ROOT / file)], cwd=ROOT / folder, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -7,7 +7,7 @@ import random
 from contextlib import ExitStack
 from typing import List, Set, Tuple
 
-from harness import ANY, AnyOrder, Conn, Err, Server, exchange, fail, limit, seed, settings, wire
+from harness import ANY, AnyOrder, Conn, Err, Server, exchange, fail, seed, settings, wire
 from harness.wire import ERR_2BIG, ERR_ARG, encode_value, frame, request
 
 from . import case

@@ -292,7 +292,9 @@ class Submission:
                 compile(script.read_bytes(), script.name, "exec", dont_inherit=True)
             except (SyntaxError, ValueError) as error:
                 line, text = getattr(error, "lineno", None), (getattr(error, "text", "") or "").rstrip()
-                came = f"{script.name}, line {line}: {getattr(error, 'msg', error)}" if line else f"{script.name}: {error}"
+                came = (
+                    f"{script.name}, line {line}: {getattr(error, 'msg', error)}" if line else f"{script.name}: {error}"
+                )
                 fail("", came + f"\n    {text.strip()}" * bool(text), "a program that Python can read")
         return [self.python, *words[1:]]
 
@@ -312,7 +314,9 @@ class Submission:
         )  # fmt: skip
         data = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
         hung: List[str] = []  # where it waits when its time is nearly up
-        watch = threading.Timer(max(limit(seconds) - 1, limit(seconds) / 2), lambda: hung.append(where_it_waits(process.pid)))
+        watch = threading.Timer(
+            max(limit(seconds) - 1, limit(seconds) / 2), lambda: hung.append(where_it_waits(process.pid))
+        )
         watch.start()
         talk = communicate(process, data, limit(seconds), MOST_OUTPUT)
         watch.cancel()
@@ -545,7 +549,11 @@ def where_it_waits(pid: int) -> str:
     if diagnose.is_busy(pid):
         return "it uses the processor all the time, so it is in a loop that does not end"
     calls = sorted({call.name for call in diagnose.waits_in(pid)})
-    return f"it waits in {', '.join(calls)}(), for something that does not come" if calls else "it waits, and nothing comes"
+    return (
+        f"it waits in {', '.join(calls)}(), for something that does not come"
+        if calls
+        else "it waits, and nothing comes"
+    )
 
 
 def open_to_all(path: Path) -> bool:

@@ -36,7 +36,10 @@ import layout  # noqa: E402
 import pristine  # noqa: E402
 from layout import ROOT, Problem, cells, quit_with  # noqa: E402
 
-TOP = ("chapters", "common", "tests", "book", "Makefile", "README.md", ".gitignore", ".clang-format", ".editorconfig", ".devcontainer")
+TOP = (
+    "chapters", "common", "tests", "book", "Makefile", "README.md", ".gitignore", ".clang-format", ".editorconfig",
+    ".devcontainer",
+)  # fmt: skip
 LEFT = ("__pycache__", ".pytest_cache")
 Files = Dict[str, bytes]  # path from the root -> contents
 HANDOUT = ROOT / "build" / "handout.tar.gz"
