@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cases import (
-    Case, abuse, basics, cases, client_errors, clock, framing, leaks, logs, memory, processes, readme, strings,
-    trouble,
+    Case, abuse, basics, cases, client_errors, clock, framing, leaks, logs, memory, merges,
+    processes, readme, strings, trouble,
 )  # fmt: skip
 from harness import run_program
 from harness.settings import ROOT, limit
@@ -57,7 +57,7 @@ def test_client_errors(case: Case) -> None:
     case(8)
 
 
-@pytest.mark.parametrize("case", cases(8, leaks))
+@pytest.mark.parametrize("case", cases(8, leaks, merges))
 def test_leaks(case: Case) -> None:
     case(8)
 

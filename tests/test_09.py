@@ -10,8 +10,8 @@ import subprocess
 import pytest
 
 from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, logs, memory, processes, readme,
-    replies, strings, trouble,
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, logs, memory,
+    merges, processes, readme, replies, strings, trouble,
 )  # fmt: skip
 from harness.settings import CHAPTERS, ROOT, limit
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
@@ -59,7 +59,7 @@ def test_client_errors(case: Case) -> None:
     case(9)
 
 
-@pytest.mark.parametrize("case", cases(9, leaks))
+@pytest.mark.parametrize("case", cases(9, leaks, merges))
 def test_leaks(case: Case) -> None:
     case(9)
 

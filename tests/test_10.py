@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, logs, memory, processes, readme,
-    replies, strings, trouble,
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, logs, memory,
+    merges, processes, readme, replies, strings, trouble,
 )  # fmt: skip
 from cases.labs import lab_passes, lab_sees
 from harness import check_session, run_program
@@ -61,7 +61,7 @@ def test_client_errors(case: Case) -> None:
     case(10)
 
 
-@pytest.mark.parametrize("case", cases(10, leaks))
+@pytest.mark.parametrize("case", cases(10, leaks, merges))
 def test_leaks(case: Case) -> None:
     case(10)
 

@@ -8,8 +8,8 @@ from typing import Iterator, List, Tuple
 import pytest
 
 from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory, processes,
-    readme, replies, strings, trouble, zsets,
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory,
+    merges, processes, readme, replies, strings, trouble, zsets,
 )  # fmt: skip
 from cases.idle import now_ms
 from cases.talk import say
@@ -86,7 +86,7 @@ def test_client_errors(case: Case) -> None:
     case(12)
 
 
-@pytest.mark.parametrize("case", cases(12, leaks))
+@pytest.mark.parametrize("case", cases(12, leaks, merges))
 def test_leaks(case: Case) -> None:
     case(12)
 

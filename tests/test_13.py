@@ -4,8 +4,8 @@ from __future__ import annotations
 import pytest
 
 from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory, processes,
-    readme, replies, strings, trouble, ttl, zsets,
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory,
+    merges, processes, readme, replies, strings, trouble, ttl, zsets,
 )  # fmt: skip
 from cases.labs import lab_passes, lab_sees
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
@@ -53,7 +53,7 @@ def test_client_errors(case: Case) -> None:
     case(13)
 
 
-@pytest.mark.parametrize("case", cases(13, leaks))
+@pytest.mark.parametrize("case", cases(13, leaks, merges))
 def test_leaks(case: Case) -> None:
     case(13)
 

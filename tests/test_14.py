@@ -11,12 +11,12 @@ from typing import Callable, Dict, List
 import pytest
 
 from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory, processes,
-    readme, replies, strings, trouble, ttl, zsets,
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory,
+    merges, processes, readme, replies, strings, trouble, ttl, zsets,
 )  # fmt: skip
 from cases.idle import cpu_us, now_ms
 from cases.labs import lab_passes, lab_sees
-from cases.processes import leaves
+from cases.processes import Frees, leaves
 from cases.talk import paused, say, start, watched
 from cases.ttl import GONE, ONE, bulk, numbered, until
 from harness import Conn, Err, Server, fail, limit, wait_until, wire
@@ -67,7 +67,7 @@ def test_client_errors(case: Case) -> None:
     case(14)
 
 
-@pytest.mark.parametrize("case", cases(14, leaks))
+@pytest.mark.parametrize("case", cases(14, leaks, merges))
 def test_leaks(case: Case) -> None:
     case(14)
 
@@ -257,6 +257,23 @@ def test_leaves_with_work_queued(sig: int) -> None:
         leaves(server, sig, "a server with large sets to be freed, and others")
 
 
+@pytest.mark.inside
+def test_leaves_with_very_much_work_queued() -> None:
+    """It does not free all of it first: the system takes it back sooner."""
+    if watched():
+        return  # a sanitizer has a free() of its own
+    sets, n = 3, 10 * LARGE
+    frees = Frees(rest=True)
+    with start(14, env=frees.env) as server, server.connect() as conn:
+        for i in range(sets):
+            build(conn, f"big{i}", n)
+        before = frees.now()
+        conn.pipeline([("del", f"big{i}") for i in range(sets)], [1] * sets)
+        leaves(server, signal.SIGTERM, f"a server with {sets * n} pairs to be freed")
+    if frees.now() - before > sets * n // 2:
+        fail(f"a server with {sets * n} pairs to be freed called free() {frees.now() - before} times before it ended")
+
+
 def test_leaves_with_a_set_in_work() -> None:
     with start(14) as server, server.connect() as conn:
         build(conn, "big", 8 * LARGE)
@@ -300,6 +317,22 @@ def test_signals_reach_the_loop() -> None:
             bit = 1 << (sig - 1)
             assert not blocked[0] & bit, f"the loop blocks signal {sig}"
             assert sum(bool(mask & bit) for mask in blocked[1:]) >= 4, f"not all workers block signal {sig}"
+
+
+@pytest.mark.inside
+def test_what_a_worker_frees_is_merged_by_the_worker() -> None:
+    """While it frees, a few blocks at a time: the loop, which then needs a large block, has nothing to merge."""
+    if not merges.tells():
+        return
+    counted = merges.Merges()
+    with start(14, env=counted.env) as server, server.connect() as conn:
+        build(conn, "big", 8 * LARGE)
+        conn.ask("del", "big", expect=1)
+        wait_until(lambda: sleeping(server), "the set is freed")
+        server.connect().close()
+        say(conn)
+    if counted.most() > LARGE:
+        fail(f"{8 * LARGE} pairs were freed, and {counted.most()} blocks waited for the loop to merge them in one go")
 
 
 def sleeping(server: Server) -> bool:

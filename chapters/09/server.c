@@ -20,6 +20,7 @@
 #include "hashtable.h"
 #include "intrusive.h"
 #include "mem.h"
+#include "mem_tidy.h"
 #include "net.h"
 #include "request.h"
 #include "serial.h"
@@ -654,6 +655,7 @@ int main(void) {
     watch(g_data.stop_pipe[0], POLLIN);
     watch(g_data.listen_fd, POLLIN);
     while (one_turn()) {
+        mem_tidy();
     }
 
     for (size_t fd = 0; fd < g_data.cap; fd++) {
