@@ -287,7 +287,7 @@ static bool entry_clear_one(struct hnode *node, void *arg) {
 static bool entry_count_one(struct hnode *node, void *arg) {
     size_t *n = arg;
     const struct entry *ent = container_of(node, struct entry, node);
-    *n += 1 + (ent->type == T_ZSET ? zset_size(entry_zset(ent)) : 0);
+    *n += 1 + entry_pairs(ent);
     return *n <= k_max_freed;
 }
 
