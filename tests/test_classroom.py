@@ -150,10 +150,8 @@ def test_a_grader_that_cannot_work_gives_no_score(tmp_path: Path) -> None:
     (tmp_path / "out" / "results.json").write_text("{}")
     (tmp_path / "without").mkdir()
     (tmp_path / "without" / "pytest.py").write_text("raise ModuleNotFoundError('No module named pytest')\n")
-    done = run(
-        sys.executable, LEARN / "grade.py", "one", tmp_path / "ann", "--out", tmp_path / "out",
-        PYTHONPATH=str(tmp_path / "without"),
-    )  # fmt: skip
+    words = [sys.executable, LEARN / "grade.py", "one", tmp_path / "ann", "--out", tmp_path / "out"]
+    done = run(*words, PYTHONPATH=str(tmp_path / "without"))
     assert done.returncode == grade.NO_SCORE and "No module named pytest" in done.stdout.splitlines()[-1], done.stdout
     assert "no score, the grader itself is broken (this is for the instructor to mend)" in done.stdout
     assert not (tmp_path / "out" / "results.json").exists()
@@ -237,9 +235,7 @@ def test_experiments_are_left_out_where_there_is_git(tmp_path: Path, monkeypatch
     before = exercises.find(NAME, root).starter()
     for path in (root / "common" / "base.h", root / "chapters" / "04" / "server.c"):
         path.write_text(path.read_text() + "int tried;\n")
-    assert "int tried;" in exercises.find(
-        NAME, root
-    ).starter()["server.c"], "those who maintain it see what they change"
+    assert "int tried;" in exercises.find(NAME, root).starter()["server.c"], "who maintains it sees every change"
     monkeypatch.setenv(pristine.VARIABLE, "1")
     pristine.changed.cache_clear()
     assert exercises.find(NAME, root).starter() == before

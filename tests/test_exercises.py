@@ -4,6 +4,7 @@ The exercises themselves are proved by make exercises-check.
 """
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -225,7 +226,7 @@ def test_a_right_answer_in_other_words(given: str, right: object) -> None:
 
 @pytest.mark.parametrize(
     "given, right",
-    [("the server", "client"), ("c", "b"), ("abc", "a"), ("10,81", 1081), ("b: it is", "a"), ("11", 1), ("1,2,3", 123)]
+    [("the server", "client"), ("c", "b"), ("abc", "a"), ("10,81", 1081), ("b: it is", "a"), ("11", 1), ("1,2,3", 123)],
 )
 def test_a_wrong_answer_stays_wrong(given: str, right: object) -> None:
     assert not grading.same_answer(given, right)
@@ -233,9 +234,8 @@ def test_a_wrong_answer_stays_wrong(given: str, right: object) -> None:
 
 def test_what_cannot_be_read_is_not_called_wrong() -> None:
     assert not grading.can_be_read("lots", [5]) and not grading.can_be_read("maybe", ["a", "b"])
-    assert grading.can_be_read("6", [5]) and grading.can_be_read(
-        "c", ["a", "b"]
-    ) and grading.can_be_read("x", ["server"])
+    assert grading.can_be_read("6", [5]) and grading.can_be_read("c", ["a", "b"])
+    assert grading.can_be_read("x", ["server"])
 
 
 # ---- submissions that mean no good ----
@@ -590,18 +590,16 @@ def test_my_can_be_a_git_repository(my: Path) -> None:
     subprocess.run(["git", "init", "-q", str(my)], check=True)
     for name in ("server", "test_avl"):
         (my / SAMPLE / name).write_text("a program")
-    said = subprocess.run(
-        ["git", "-C", str(my), "status", "--short", "-uall"], stdout=subprocess.PIPE, text=True, check=True
-    )
+    words = ["git", "-C", str(my), "status", "--short", "-uall"]
+    said = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
     assert f"{SAMPLE}/server.c" in said.stdout and not re.search(r"/server$|test_avl|\.lock", said.stdout, re.M)
 
 
 @pytest.mark.parametrize("folder, file", [("chapters", "chapters/09/server.c"), ("common", "common/zset.h")])
 def test_editors_find_the_headers(folder: str, file: str) -> None:
     flags = (ROOT / folder / "compile_flags.txt").read_text().split()
-    done = subprocess.run(
-        ["cc", *flags, "-fsyntax-only", str(ROOT / file)], cwd=ROOT / folder, capture_output=True, text=True
-    )
+    words = ["cc", *flags, "-fsyntax-only", str(ROOT / file)]
+    done = subprocess.run(words, cwd=ROOT / folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -643,6 +641,20 @@ def test_the_solution_only_for_those_who_passed_or_insist(
     (my / ".state").unlink()
     monkeypatch.setenv("INSIST", "yes")
     assert learner.main(["solution", SAMPLE]) == 0
+
+
+def test_a_check_for_programs(my: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The form of check50: a list of checks, each passed, failed, or null where it was not run."""
+    assert learner.main(["start", SAMPLE]) == 0
+    capsys.readouterr()
+    assert learner.main(["check", SAMPLE, "--", "--json", "-k", "one_by_one"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    found = {check["name"]: check["passed"] for check in said["results"]}
+    assert said["slug"] == SAMPLE and said["error"] is None
+    tests = exercises.find(SAMPLE).tests
+    assert found == {test.name: False if test.name == "test_one_by_one" else None for test in tests}
+    (check,) = [check for check in said["results"] if check["passed"] is False]
+    assert "called read()" in check["cause"]["rationale"] and check["data"]["points"] == 0
 
 
 def test_check_before_start(my: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -292,9 +292,8 @@ class Submission:
                 compile(script.read_bytes(), script.name, "exec", dont_inherit=True)
             except (SyntaxError, ValueError) as error:
                 line, text = getattr(error, "lineno", None), (getattr(error, "text", "") or "").rstrip()
-                came = (
-                    f"{script.name}, line {line}: {getattr(error, 'msg', error)}" if line else f"{script.name}: {error}"
-                )
+                what = getattr(error, "msg", str(error))
+                came = f"{script.name}, line {line}: {what}" if line else f"{script.name}: {what}"
                 fail("", came + f"\n    {text.strip()}" * bool(text), "a program that Python can read")
         return [self.python, *words[1:]]
 
@@ -314,9 +313,8 @@ class Submission:
         )  # fmt: skip
         data = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
         hung: List[str] = []  # where it waits when its time is nearly up
-        watch = threading.Timer(
-            max(limit(seconds) - 1, limit(seconds) / 2), lambda: hung.append(where_it_waits(process.pid))
-        )
+        nearly = max(limit(seconds) - 1, limit(seconds) / 2)
+        watch = threading.Timer(nearly, lambda: hung.append(where_it_waits(process.pid)))
         watch.start()
         talk = communicate(process, data, limit(seconds), MOST_OUTPUT)
         watch.cancel()
@@ -549,11 +547,8 @@ def where_it_waits(pid: int) -> str:
     if diagnose.is_busy(pid):
         return "it uses the processor all the time, so it is in a loop that does not end"
     calls = sorted({call.name for call in diagnose.waits_in(pid)})
-    return (
-        f"it waits in {', '.join(calls)}(), for something that does not come"
-        if calls
-        else "it waits, and nothing comes"
-    )
+    where = f" in {', '.join(calls)}()" if calls else ""
+    return f"it waits{where} for something that does not come"
 
 
 def open_to_all(path: Path) -> bool:

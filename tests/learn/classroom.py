@@ -107,8 +107,8 @@ def grades() -> "dict[str, Tuple[str, str]]":
         rows = list(csv.DictReader(file))
     found = {}
     for row in rows:
-        own = ("submission", "total", "maximum", "percent", "note")
-        cells = [cell for key, cell in row.items() if key not in own and cell != ""]
+        others = ("submission", "total", "maximum", "percent", "note")
+        cells = [cell for key, cell in row.items() if key not in others and cell != ""]
         found[row["submission"]] = (cells[0] if cells else "", row["note"])
     return found
 

@@ -224,9 +224,8 @@ def can_hide_files() -> bool:
         for name in ("home", "home.tmp", f"home.tmp/{Path(folder).name}"):
             (Path(folder) / name).mkdir()
         words = ["id=try", f"home={folder}/home", f"sees={folder}", f"hide={ROOT}", "--", "/bin/sh", "-c", "exit 7"]
-        return subprocess.run(
-            [sys.executable, "-I", "-S", str(SANDBOX), *words], stderr=subprocess.DEVNULL
-        ).returncode == 7
+        command = [sys.executable, "-I", "-S", str(SANDBOX), *words]
+        return subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 7
 
 
 @lru_cache(maxsize=None)

@@ -50,7 +50,7 @@ import compiling  # noqa: E402
 import exercises  # noqa: E402
 import pristine  # noqa: E402
 from changeform import Tree  # noqa: E402
-from confine import Confinement, Limits, alone, can_be_alone, lacking, sanitized  # noqa: E402
+from confine import Confinement, Limits, alone, can_be_alone, hidden, lacking, sanitized  # noqa: E402
 from exercises import Exercise, Handed  # noqa: E402
 from layout import ROOT, Problem, quit_with  # noqa: E402
 
@@ -426,9 +426,8 @@ def grade_one(folder: Path, out: Path, wanted: Sequence[str]) -> int:
     rule = "=" * 78
     text = "".join(f"{rule}\n{g.text}\n" for g in graded) + f"{rule}\n{table(graded)}\nIn all {points}\n"
     write(out / "transcript.txt", text)
-    broken = [
-        f"{g.exercise.name}: {str(g.result['broken']).strip().splitlines()[-1]}" for g in graded if g.result["broken"]
-    ]
+    bad = [(g.exercise.name, str(g.result["broken"]).strip()) for g in graded if g.result["broken"]]
+    broken = [f"{name}: {said.splitlines()[-1]}" for name, said in bad]
     if broken:
         (out / "results.json").unlink(missing_ok=True)
         print(text, file=sys.stderr)
@@ -597,8 +596,7 @@ def time_limit(wanted: Sequence[str], folder: Path) -> float:
 
 
 def grade_in_process(folder: Path, out: Path, wanted: Sequence[str], before: Mapping[str, str]) -> Row:
-    """Grades one of many. A submission that cannot be graded has a line that says why. before: what grades, as it
-    was."""
+    """Grades one of many. One that cannot be graded has a line that says why. before: what grades, as it was."""
     tampered = changed_since(before)
     if tampered:
         note = f"was not graded: {', '.join(tampered)} changed since the class was begun. Put it right, and grade again"
@@ -655,9 +653,8 @@ def write_grades(path: Path, rows: Sequence[Row], graded: Sequence[str]) -> None
             total = sum(row.scores.values())
             percent = f"{100 * total / row.most:.1f}" if row.most else ""
             points = [total, row.most, percent] if row.scores else ["", "", ""]
-            sheet.writerow(
-                [harmless(row.name), *points, *(row.scores.get(name, "") for name in graded), harmless(row.note)]
-            )
+            cells = [row.scores.get(name, "") for name in graded]
+            sheet.writerow([harmless(row.name), *points, *cells, harmless(row.note)])
     part.replace(path)
 
 
@@ -699,12 +696,8 @@ def main(argv: List[str]) -> int:
         if not said.folder.is_dir():
             raise Problem(f"{said.folder}: there is no such folder")
         others = said.folder if said.what == "all" else said.folder.resolve().parent
-        os.environ["GRADE_HIDDEN"] = os.pathsep.join(
-            [
-                *filter(None, [os.environ.get("GRADE_HIDDEN")]),
-                *(str(p.resolve()) for p in (others, out) if p.resolve() != Path("/")),
-            ]
-        )
+        hide = [str(path.resolve()) for path in (others, out) if path.resolve() != Path("/")]
+        os.environ["GRADE_HIDDEN"] = os.pathsep.join([*hidden(), *hide])
         if said.what == "one":
             return grade_one(said.folder, out, said.exercise)
         return grade_all(said.folder, out, said.exercise, max(1, said.j))

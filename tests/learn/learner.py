@@ -2,7 +2,8 @@
 """What learners do with exercises.
 
     learner.py start NN-slug           copies the starter to my/NN-slug; overwrites nothing
-    learner.py check NN-slug [-- ...]  builds and grades my/NN-slug; what follows -- goes to pytest
+    learner.py check NN-slug [-- ...]  builds and grades my/NN-slug; what follows -- goes to pytest, but for --json,
+                                       which prints what check50 --output json would
     learner.py watch NN-slug           checks at every save, and goes on to the next one when all is green
     learner.py hint NN-slug            shows the next hint
     learner.py solution NN-slug        shows the solution, once all tests were passed or with INSIST=yes
@@ -189,12 +190,17 @@ def lay_out(exercise: Exercise, folder: Path) -> None:
 
 
 def check(exercise: Exercise, arguments: List[str]) -> int:
-    """Grades, prints, takes down. ARGS may select tests; then the score counts for nothing."""
+    """Grades, prints, takes down. ARGS may select tests; then the score counts for nothing. --json: for programs."""
     from grade import How, grade
-    from reporting import report, total
+    from reporting import as_check50, report, total
 
     notebook = started(exercise)
+    as_json = "--json" in arguments
+    arguments = [word for word in arguments if word != "--json"]
     result = grade(notebook.folder(exercise), exercise, How(arguments=arguments))
+    if as_json:
+        print(json.dumps(as_check50(result), indent=1))
+        return 0 if result.passed else 1
     print(report(result, selected=bool(arguments)), end="\n\n")
     if arguments:
         status = {test.status for test in result.tests}

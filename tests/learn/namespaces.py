@@ -9,7 +9,6 @@ that; others may where the kernel lets them have a namespace of users. OSError s
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
 import sys
 
@@ -153,9 +152,7 @@ def main() -> None:
     try:
         status = alone(sys.argv[sys.argv.index("--") + 1 :])
     except OSError as error:
-        sys.stderr.write(
-            f"the kernel does not let us be alone: {error.strerror or errno.errorcode[error.errno or 0]}\n"
-        )
+        sys.stderr.write(f"the kernel does not let us be alone: {error.strerror}\n")
         status = 126
     os._exit(status)
 

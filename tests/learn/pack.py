@@ -77,8 +77,8 @@ mkdir -p "$out"
 status=$?
 cat "$out/errors"
 [ $status = 0 ] && exit
+# The grader could not do its work: no score is better than a wrong one.
 if [ $status != 1 ] || grep -q '^Traceback' "$out/errors"; then
-    # the grader could not do its work: no score is better than a wrong one
     echo "There is no score. This is for the instructor: see what stands above, and build the autograder anew."
     exit 1
 fi

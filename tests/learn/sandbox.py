@@ -1,7 +1,7 @@
 """Becomes a program of a submission: limits itself, leaves the grader's user where it can, then executes the program.
 
-    python3 -I -S sandbox.py id=TOKEN home=DIR [sees=DIR hide=DIR:DIR] [uid=N] [as=MIB] [nproc=N] [fsize=MIB] [cpu=S]
-        [nofile=N] -- command...
+    python3 -I -S sandbox.py id=TOKEN home=DIR [sees=DIR hide=DIR:DIR] [uid=N] [as=MIB] [nproc=N]
+        [fsize=MIB] [cpu=S] [nofile=N] -- command...
 
 id      stands in the environment of all that the program starts, so that the grader finds it again
 home    a folder of its own: the current one, HOME and TMPDIR

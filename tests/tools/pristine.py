@@ -54,9 +54,8 @@ def changed(root: Path) -> FrozenSet[str]:
 def is_source(name: str) -> bool:
     """Is it a program of a chapter, or a header?"""
     parts = name.split("/")
-    return (
-        len(parts), Path(name).suffix
-    ) == (3, ".c") and parts[0] == "chapters" or name.startswith("common/") and name.endswith(".h")
+    kind = (parts[0], len(parts), Path(name).suffix)
+    return kind in (("chapters", 3, ".c"), ("common", 2, ".h"))
 
 
 def committed(root: Path, name: str) -> Optional[bytes]:
