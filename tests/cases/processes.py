@@ -194,7 +194,8 @@ def leaves_with_many_keys(chapter: int) -> None:
 
 
 class Frees:
-    """Counts the calls of free() (cases/frees.c): Frees().env goes to start(). With rest, all threads but the first rest
+    """Counts the calls of free() (cases/frees.c): Frees().env goes to start(). With rest, all threads but the first
+    rest
     for a millisecond after each hundred."""
 
     def __init__(self, rest: bool = False) -> None:
