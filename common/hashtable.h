@@ -29,8 +29,8 @@
 #include "mem.h"
 
 enum {
-    // Nodes per bucket at which the table doubles. Above 2 the chains cost more time than the
-    // buckets cost memory; below it, the other way round.
+    // Nodes per bucket at which the table doubles. A lower limit spends memory on buckets, a higher
+    // one time on chains.
     k_max_load_factor = 2,
     // Moves a call. Growing is done long before the next time: a table of n buckets has 2n nodes
     // to move, n buckets to pass, and 2n insertions until it is full again.

@@ -77,7 +77,8 @@ static void add(void *p, size_t size) {
 static void take(void *p) {
     lock();
     size_t hole = find(p);
-    for (size_t i = (hole + 1) % k_slots; g_blocks[hole].p && g_blocks[i].p; i = (i + 1) % k_slots) {
+    for (size_t i = (hole + 1) % k_slots; g_blocks[hole].p && g_blocks[i].p;
+         i = (i + 1) % k_slots) {
         size_t home = slot_of(g_blocks[i].p);
         if ((i - home) % k_slots >= (i - hole) % k_slots) {
             g_blocks[hole] = g_blocks[i];
@@ -116,9 +117,8 @@ void free(void *p) {
     __libc_free(p);
 }
 
-int pthread_create(
-    pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *), void *arg
-) {
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
+                   void *arg) {
     static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
     g_own = true;
     if (!real) {

@@ -24,7 +24,7 @@ static struct {
         uint64_t turn;
         uint64_t fd;
     } sends[k_max_sends];
-} *g_log; // one thread polls and sends
+} * g_log; // one thread polls and sends
 
 __attribute__((constructor)) static void open_file(void) {
     const char *name = getenv("SENDS_FILE");
