@@ -1158,10 +1158,14 @@ static bool one_turn(void) {
         if ((int)fd == g_data.listen_fd) {
             while (accept_new_conn()) {
             }
-        } else if (g_data.fd2conn[fd]->state == STATE_LONG) {
-            renew_idle(g_data.fd2conn[fd]); // it waits for us
         } else {
-            connection_io(g_data.fd2conn[fd]);
+            struct conn *conn = g_data.fd2conn[fd];
+            if (conn->state == STATE_MORE || conn->state == STATE_LONG) {
+                renew_idle(conn); // it waits for us
+            }
+            if (conn->state != STATE_LONG) {
+                connection_io(conn);
+            }
         }
     }
     if (g_data.long_waiting && !g_data.stopping) {
