@@ -87,7 +87,7 @@ def rejected_clients_that_stay(chapter: int) -> None:
         fds, before = server.fd_count(), memory.bytes
         for _ in range(n):
             conn = stack.enter_context(server.connect())
-            conn.send(good + wire.u32(2**32 - 1) + b"x" * 40_000)
+            conn.send(good + wire.u32(2**32 - 1) + b"x" * (40_000 if chapter < 9 else 600_000))
             conn.expect_bytes(answers)
             conn.expect_closed()
         come_to_rest(other, server, fds + n)
