@@ -23,7 +23,7 @@ endif
 side_by_side = env -u MAKEFLAGS $(MAKE) -s --no-print-directory -O -j$(JOBS)
 
 .PHONY: all help $(CHAPTERS) build demo test test-all broken asan tsan bench bench-quick bench-full book-check book-update \
-    check-all exercises progress next exercises-check grade grade-all class-check handout gradescope \
+    check-all exercises progress next exercises-check grade grade-all hunts class-check handout gradescope \
     valgrind format format-check clean always
 
 # --- Chapters, next to their sources: make 07 ---
@@ -38,8 +38,7 @@ $(CHAPTERS):
 
 help: ; @cat tests/tools/help.txt
 
-run-%: %
-	@chapters/$*/server
+run-%: % ; @chapters/$*/server
 
 # --- All other builds, each in its folder $(B): make build-07 B=build/clang CC=clang ---
 
@@ -111,6 +110,8 @@ exercises-check: build ; @$(pytest) tests/learn/prove.py -j $(JOBS) $(ARGS) $(if
 graded = $(addprefix --exercise ,$(EXERCISE)) $(if $(OUT),--out "$$OUT")
 grade: ; @$(pytest) tests/learn/grade.py one "$$SUBMISSION" $(graded)
 grade-all: ; @$(pytest) tests/learn/grade.py all "$$SUBMISSIONS" -j $(JOBS) $(graded)
+hunts: ; @$(pytest) tests/learn/hunts.py $(if $(ROSTER),make "$$ROSTER",grade "$$SUBMISSIONS") -j $(JOBS) \
+    $(CHAPTERS:%=--chapter %) $(if $(OUT),--out "$$OUT")
 class-check: ; @$(pytest) tests/learn/classroom.py $(or $(N),200) -j $(JOBS)
 handout: ; @$(python) tests/learn/pack.py handout $(CHAPTERS)
 gradescope: ; @$(python) tests/learn/pack.py gradescope $(EXERCISE)
@@ -126,5 +127,4 @@ formatted := $(wildcard common/*.h chapters/*/*.c tests/*/*.c)
 format: ; @clang-format -i $(formatted)
 format-check: ; @clang-format --dry-run -Werror $(formatted)
 
-clean:
-	@rm -rf build $(patsubst %.c,%,$(wildcard chapters/*/*.c)) $$(find tests -name __pycache__ -o -name .pytest_cache)
+clean: ; @rm -rf build $(patsubst %.c,%,$(wildcard chapters/*/*.c)) $$(find tests -name __pycache__ -o -name .pytest_cache)

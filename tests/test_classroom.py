@@ -4,6 +4,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -21,8 +22,11 @@ LEARN = ROOT / "tests" / "learn"
 sys.path[:0] = [str(LEARN), str(ROOT / "tests" / "tools")]
 
 import classroom  # noqa: E402
+import decoys  # noqa: E402
 import exercises  # noqa: E402
+import faults  # noqa: E402
 import grade  # noqa: E402
+import hunts  # noqa: E402
 import pack  # noqa: E402
 import pristine  # noqa: E402
 
@@ -165,6 +169,109 @@ def test_the_made_up_class_has_everything() -> None:
         assert student.expected("9999", "") and student.expected("-1", ""), student
 
 
+# ---- private hunts ----
+
+FUNCTION = """\
+// Looks at the end.
+static int f(const struct item *node, size_t n) {
+    int err = 0;
+    size_t end = 1;
+    if (!node) {
+        return -1;
+    }
+    if (node->size < n && n > 2) {
+        end += 3;
+    }
+    for (size_t i = 0; i < end; i++) {
+        err = take(node->err, i);
+    }
+    return err;
+}
+"""
+
+
+def test_decoys_change_nothing_but_how_it_is_written() -> None:
+    old = FUNCTION.splitlines()
+    found = [
+        [line.strip() for line, was in zip(new.splitlines(), old) if line != was] for new in decoys.rewrites(FUNCTION)
+    ]
+    assert found == [
+        ["if (n > node->size && n > 2) {"], ["if (node == NULL) {"], ["end = end + 3;"],
+        ["for (size_t i = 0; i < end; i += 1) {"],
+        ["size_t end = 1;", "int err = 0;"],
+        ["int reason = 0;", "reason = take(node->err, i);", "return reason;"],
+        ["for (size_t k = 0; k < end; k++) {", "err = take(node->err, k);"],
+    ], "the name `end` stands in the comment"  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def hunted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A class of three with hunts in chapter 07: one mends hers, one hands in the chapter's file, one nothing."""
+    top = tmp_path_factory.mktemp("hunts")
+    (top / "class.csv").write_text("Student,Mail\nann,a@x.org\nbob,b@x.org\ncat,c@x.org\n")
+    words = ["--chapter", "7", "--secret", top / "secret", "--out", top / "out"]
+    done = run(sys.executable, LEARN / "hunts.py", "make", top / "class.csv", *words)
+    assert done.returncode == 0, done.stdout
+    return top
+
+
+def key_of(top: Path) -> Dict[str, str]:
+    with open(top / "out" / "key.csv", newline="") as file:
+        return {row["student"]: row["fault"] for row in csv.DictReader(file)}
+
+
+def test_each_student_has_a_hunt(hunted: Path) -> None:
+    key = key_of(hunted)
+    assert list(key) == ["ann", "bob", "cat"] and set(key.values()) <= set(faults.names())
+    assert (hunted / "secret").stat().st_mode & 0o77 == 0
+    book = hunts.book("07")
+    for student, fault in key.items():
+        given = exercises.read_folder(hunted / "out" / "students" / student / "hunt")
+        right = exercises.read_folder(hunted / "out" / "key" / student)
+        altered = [name for name in book if given[name] != right[name]]
+        assert altered and all(right[name] != book[name] for name in altered), "the fault's file has decoys as well"
+        assert faults.read(fault).symptom in given["README.md"] and fault not in "".join(given.values())
+
+
+def test_a_hunt_follows_from_the_name_and_the_secret() -> None:
+    known = hunts.eligible(["07", "08"])
+    first = {name: hunts.in_order(b"one", name, known)[0] for name in map(str, range(40))}
+    assert first == {name: hunts.in_order(b"one", name, known)[0] for name in first}
+    assert first != {name: hunts.in_order(b"two", name, known)[0] for name in first}
+    assert len(set(first.values())) > 8
+    fewer = [fault for fault in known if fault != first["0"]]
+    moved = [name for name in first if hunts.in_order(b"one", name, fewer)[0] != first[name]]
+    assert moved == [name for name in first if first[name] == first["0"]]
+
+
+def test_a_hunt_must_show_its_fault(tmp_path: Path) -> None:
+    """What the tests do not see, or what they see without the fault, is no hunt."""
+    fault = faults.read("03-nul-on-the-wire")
+    made = hunts.variant(fault, random.Random(1))
+    kept = hunts.Kept(tmp_path)
+    assert hunts.prove(fault, made, kept) == ""
+    assert "is not seen" in hunts.prove(fault, made._replace(given=made.right), kept)
+    assert "without its fault it has" in hunts.prove(fault, made._replace(right=made.given), kept)
+
+
+def test_hunts_are_graded(hunted: Path) -> None:
+    """Mended: all points. The chapter's file with a line more: none, and a note. As it was given: none."""
+    work = hunted / "class"
+    exercises.write_tree(exercises.read_folder(hunted / "out" / "key" / "ann"), work / "ann" / "hunt")
+    book = hunts.book("07")
+    book["server.c"] = book["server.c"].replace("int main(", "static int mine;\n\nint main(").replace("//", "///")
+    exercises.write_tree(book, work / "bob" / "my" / "hunt")
+    shutil.copytree(hunted / "out" / "students" / "cat", work / "cat")
+    done = run(sys.executable, LEARN / "hunts.py", "grade", work, "--out", hunted / "out")
+    assert done.returncode == 0, done.stdout
+    with open(hunted / "out" / "grades" / "grades.csv", newline="") as file:
+        rows = {row["submission"]: row for row in csv.DictReader(file)}
+    assert [rows[name]["hunt"] for name in ("ann", "bob", "cat")] == ["10", "0", "0"], done.stdout
+    assert rows["ann"]["note"] == "" and rows["bob"]["note"].startswith(grade.BOOK)
+    assert rows["cat"]["note"] == "nothing was changed in the starter"
+    assert "SERVER=my/hunt/server" in (hunted / "out" / "grades" / "cat" / "transcript.txt").read_text()
+
+
 # ---- packages ----
 
 
@@ -208,7 +315,7 @@ def test_the_handout_has_exercises_to_solve(handout: Path) -> None:
 def test_the_handout_offers_what_it_can_do(handout: Path) -> None:
     offered = set(re.findall(r"make ([a-z]+(?:-[a-z]+)*)(?![-\w])", run("make", "help", cwd=handout).stdout))
     assert {"grade", "exercises", "clean"} <= offered
-    for gone in ("handout", "gradescope", "class-check", "broken", "book-check"):
+    for gone in ("handout", "gradescope", "hunts", "class-check", "broken", "book-check"):
         assert gone not in offered and "there is no such target" in run("make", gone, cwd=handout).stdout
 
 

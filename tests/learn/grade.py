@@ -42,7 +42,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tools"))
 
@@ -64,8 +64,9 @@ SHOWN = 20  # tests in the summary
 ABSENT, UNCHANGED = "was not handed in", "nothing was changed in the starter"
 BROKEN, UNSAFE, TAMPERED = "the grader itself is broken", "THIS DOES NOT COUNT", "what grades was changed meanwhile"
 LOOK_INTO = "look into"
+BOOK = "this is the chapter's file, not the student's own mended"
 NOTES = (ABSENT, UNCHANGED, BROKEN)  # remarks that go into grades.csv
-WHOLE = (UNSAFE, TAMPERED, LOOK_INTO)  # how those begin that go there as they are
+WHOLE = (UNSAFE, TAMPERED, LOOK_INTO, BOOK)  # how those begin that go there as they are
 # Words that a solution has no use for: somebody should read the file that has them. No points are lost by that.
 SUSPECT = re.compile(
     r"solution\.(?:change|patch)|results\.json|\bout/results|tests/(?:exercises|learn|harness)|\bGRADE_\w+|WORKBOOK_\w+"
@@ -159,7 +160,7 @@ def grade_handed(handed: Handed, exercise: Exercise, how: How) -> Result:
     """Grades what was handed in."""
     began = time.monotonic()
     tests = [
-        Test(t.name, t.title, t.points, t.instructor, t.tries, repeat=repeat_line(exercise, t.name))
+        Test(t.name, t.title, t.points, t.instructor, t.tries, repeat=exercise.again(t.name))
         for t in exercise.tests
     ]
     result = Result(exercise.name, tests=tests, taken=handed.taken, remarks=list(handed.remarks))
@@ -179,11 +180,6 @@ def grade_handed(handed: Handed, exercise: Exercise, how: How) -> Result:
         shutil.rmtree(scratch, ignore_errors=True)
     result.seconds = time.monotonic() - began
     return result
-
-
-def repeat_line(exercise: Exercise, test: str) -> str:
-    """What to type to see this test alone."""
-    return f'make check-{exercise.name} ARGS="-k {test}"'
 
 
 # ---- building ----
@@ -352,29 +348,30 @@ def handed_in(folder: Path, wanted: Sequence[str]) -> Dict[str, Optional[Path]]:
     return {name: found.get(name) for name in wanted} if wanted else found
 
 
-def grade_exercise(name: str, folder: Optional[Path]) -> Graded:
-    """Grades one exercise of a submission."""
+def grade_exercise(
+    exercise: Exercise, folder: Optional[Path], how: How = How(), void: Callable[[Handed], List[str]] = lambda _: []
+) -> Graded:
+    """Grades one exercise of a submission. Where `void` has something to say of it, nothing is counted."""
     from reporting import report, total
 
-    exercise = exercises.find(name)
     handed = exercises.hand_in(exercise, folder) if folder else None
     if handed and handed.taken:
         before = fingerprint()
-        result = grade_handed(handed, exercise, How())
-        tampered = changed_since(before)
-        result.remarks += suspicions(handed)
+        result = grade_handed(handed, exercise, how)
+        tampered, voided = changed_since(before), void(handed)
+        result.remarks += suspicions(handed) + voided
         if handed.tree == exercise.starter():
             result.remarks.append(UNCHANGED)
         if tampered:
             result.remarks.append(f"{TAMPERED}, so nothing is counted: {', '.join(tampered)}")
-        if tampered or handed.tree == exercise.starter():
+        if tampered or voided or handed.tree == exercise.starter():
             for test in result.tests:
                 test.points = 0
         result.remarks += [f"{UNSAFE}: {what}" for what in lacking()]
     else:
         tests = [Test(t.name, t.title, t.points, t.instructor, t.tries) for t in exercise.tests]
-        result = Result(name, tests=tests, remarks=[f"it {ABSENT}, that is {', '.join(exercise.submit)}"])
-    text = f"{name}, {exercise.title}: {total(result)}\n\n{report(result)}\n"
+        result = Result(exercise.name, tests=tests, remarks=[f"it {ABSENT}, that is {', '.join(exercise.submit)}"])
+    text = f"{exercise.name}, {exercise.title}: {total(result)}\n\n{report(result)}\n"
     return Graded(exercise, result.as_dict(), text)
 
 
@@ -421,7 +418,7 @@ def grade_one(folder: Path, out: Path, wanted: Sequence[str]) -> int:
     """
     began = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
-    graded = [grade_exercise(name, place) for name, place in handed_in(folder, wanted).items()]
+    graded = [grade_exercise(exercises.find(name), place) for name, place in handed_in(folder, wanted).items()]
     points = f"{sum(points_of(g) for g in graded)} of {sum(most_of(g) for g in graded)} points"
     rule = "=" * 78
     text = "".join(f"{rule}\n{g.text}\n" for g in graded) + f"{rule}\n{table(graded)}\nIn all {points}\n"

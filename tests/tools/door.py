@@ -30,14 +30,14 @@ EXERCISES = sorted(
     f"{path.parts[-4]}-{path.parts[-2]}" for path in ROOT.glob("chapters/[0-9][0-9]/exercises/*/exercise.conf")
 )
 VARIABLES = """SERVER CLIENT HEADERS ARGS PORT BIND HOST IDLE_TIMEOUT_MS HASH_SEED TEST_SEED TEST_TIME_FACTOR WRAPPER
-    CC SAN B JOBS PYTHON NO_COLOR INSIST SUBMISSION SUBMISSIONS EXERCISE OUT CHAPTERS N FROM BASE DRY BOOK CI
+    CC SAN B JOBS PYTHON NO_COLOR INSIST ROSTER SUBMISSION SUBMISSIONS EXERCISE OUT CHAPTERS N FROM BASE DRY BOOK CI
     TEST_AGAIN""".split()
 
 # What each goal cannot do without; NN-name stands for -07 and the like.
 NEEDS = {
     "cc": "all NN run test demo build broken asan tsan bench bench-quick bench-full book-check check watch valgrind "
-    "exercises-check grade grade-all class-check",
-    "pytest": "test broken asan tsan book-check check watch exercises-check grade grade-all class-check",
+    "exercises-check grade grade-all hunts class-check",
+    "pytest": "test broken asan tsan book-check check watch exercises-check grade grade-all hunts class-check",
     "valgrind": "valgrind",
     "clang-format": "format format-check",
 }
@@ -183,6 +183,8 @@ def can_be_done(goal: str, env: Dict[str, str]) -> None:
         if goal == wanted and not os.path.isdir(folder):
             usage = f"make {goal} {name}=folder, with a folder for each {each} in it"
             raise Refused(f"{folder or name + '='} is no folder: {usage}")
+    if goal == "hunts" and not env.get("ROSTER") and not os.path.isdir(env.get("SUBMISSIONS", "")):
+        raise Refused("ROSTER=class.csv, a line for each student, makes them; SUBMISSIONS=folder grades what comes back")
     for name in ("SERVER", "CLIENT"):
         runnable(name, env.get(name, ""), goal[5:] if stem == "test" and goal != stem else CHAPTERS[0])
     if stem == "run":

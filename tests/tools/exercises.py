@@ -168,6 +168,10 @@ class Exercise:
         """How long all tests of the grader may take together."""
         return int(self.conf.get("seconds", "90"))
 
+    def again(self, test: str) -> str:
+        """What to type to see a test of the grader alone."""
+        return f'make check-{self.name} ARGS="-k {test}"'
+
     # ---- texts ----
 
     @property
