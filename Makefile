@@ -85,8 +85,8 @@ demo-%: build-% ; @$(python) tests/learn/demo.py $*
 diff-%: ; @$(python) tests/tools/stagediff.py $(subst -, ,$*)
 forward-%: ; @$(python) tests/tools/forward.py $*
 
-bench: build ; @$(python) tests/bench/bench.py normal
-bench-quick bench-full: build ; @$(python) tests/bench/bench.py $(@:bench-%=%)
+bench: build ; @$(python) tests/bench/bench.py normal $(ARGS)
+bench-quick bench-full: build ; @$(python) tests/bench/bench.py $(@:bench-%=%) $(ARGS)
 
 book-check: build ; @$(run) book -- $(ARGS) && $(python) tests/tools/book.py measure
 book-update: ; @$(python) tests/tools/book.py update

@@ -1,6 +1,7 @@
-"""The benchmarks: `make bench` (about seven minutes), `make bench-full`, `make bench-quick` (20 seconds).
+"""The benchmarks: `make bench` (about 25 minutes), `make bench-full`, `make bench-quick` (half a minute).
 
 Prints tables; but for quick, writes them to book/bench.md and draws book/figures/bench-*.svg.
+`make bench ARGS=stalls` measures one section alone (any in SECTIONS), and only prints it.
 Candidates take turns at each measurement, so that a machine that is slower for a while is so for all of
 them; what is quoted is the median of the rounds. Server and client are bound to different processors.
 Speed is never judged here, but every reply is checked, and a wrong one ends the run.
@@ -22,12 +23,14 @@ from statistics import median
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 import draw
-from servers import BUILD, HERE, ROOT, Candidate, Result, Server, chapter, compiled, finish, processors, redis, variant
+from servers import BUILD, HERE, ROOT, Candidate, Result, Server, chapter, compiled, finish, may_hurry, processors
+from servers import redis, variant
 
 FIGURES = ROOT / "book" / "figures"
 K_MAX_WORKS = "    k_max_works = 200,"
 FETCH = "            fetch_ahead(conn);"
 YIELD = "                sched_yield();"
+TIDY = "void *volatile block = malloc(k_tidy_size);"
 ALL = tuple(sorted(int(p.parent.name) for p in ROOT.glob("chapters/*/server.c") if p.parent.name >= "04"))
 LOAD_FACTOR = "    k_max_load_factor = 2,"
 
@@ -42,7 +45,8 @@ class Scale:
     sizes: Tuple[int, ...]  # of structures
     list_sizes: Tuple[int, ...]  # of the list and of walking, which are slow
     keys: int  # in the table while rates are measured
-    stall: int  # keys that expire, members of the set that is deleted
+    stall: int  # keys that expire, members of the set that is asked for ranges
+    pairs: int  # in the set that is deleted
     insert: int  # keys inserted while another connection looks on
     chosen: int  # keys that an attacker would choose
     after: float  # seconds to look on after an event
@@ -50,14 +54,16 @@ class Scale:
 
 
 SCALES = {
-    "quick": Scale("quick", 1, 0.05, (1000, 10000), (1000,), 1000, 12000, 20000, 2000, 0.1, (4, 6, 8, 9, ALL[-1])),
+    "quick": Scale(
+        "quick", 1, 0.05, (1000, 10_000), (1000,), 1000, 12_000, 12_000, 20_000, 2000, 0.05, (4, 6, 8, 9, ALL[-1])
+    ),
     "normal": Scale(
         "normal", 3, 0.3, (1000, 10_000, 100_000, 1_000_000), (1000, 10_000, 100_000),
-        100_000, 300_000, 1_000_000, 40_000, 1.0, ALL,
+        100_000, 300_000, 1_000_000, 1_000_000, 40_000, 3.0, ALL,
     ),
     "full": Scale(
         "full", 9, 1.0, (1000, 10_000, 100_000, 1_000_000, 10_000_000), (1000, 10_000, 100_000, 1_000_000),
-        1_000_000, 1_000_000, 5_000_000, 40_000, 3.0, ALL,
+        1_000_000, 1_000_000, 1_000_000, 5_000_000, 40_000, 3.0, ALL,
     ),
 }  # fmt: skip
 
@@ -285,79 +291,99 @@ def structures(report: Report) -> None:
 # ---- the stall lab ----
 
 
-def watch(server: Server, event: Callable[[], object], after: float) -> Result:
-    """What one client sees that asks back to back, from shortly before an event until `after` it."""
-    probe = server.start_load(mix="get", keys=1000, seconds=3600)
-    time.sleep(min(after, 0.2))
+# A get allocates nothing, a new key a little and sometimes a large value, a connection its buffers: each pays another
+# part of what an event leaves behind. A probe that comes seldom pays at once what has piled up until then.
+def probes(scale: Scale) -> Dict[str, Dict[str, object]]:
+    """Options of the load generator for each probe."""
+    seldom = min(700, round(1000 * scale.after / 4))
+    get: Dict[str, object] = {"mix": "get", "keys": 1000, "seconds": 3600}
+    new_keys = {"mix": "set", "fill": True, "first": 10**8, "keys": 10**9, "large": 3000}
+    return {
+        "get, every 20 ms": {**get, "every": 20},
+        "set of a new key, every 20 ms": {**new_keys, "every": 20},
+        "connect, every 20 ms": {**get, "every": 20, "reconnect": True},
+        f"connect, every {seldom} ms": {**get, "every": seldom, "reconnect": True},
+    }
+
+
+def watch(server: Server, probe: Dict[str, object], event: Callable[[], object], after: float) -> Result:
+    """What a probe sees from 0.2 seconds before an event until `after` it."""
+    running = server.start_load(probe=True, **probe)
+    time.sleep(0.2)
     event()
     time.sleep(after)
-    probe.terminate()
-    return finish(probe)
+    running.terminate()
+    return finish(running)
 
 
 def stalls(report: Report) -> None:
     scale = report.scale
-    unlimited = variant(
-        "14-unlimited", "chapters/14/server.c", K_MAX_WORKS, K_MAX_WORKS.replace("200", "1 << 30"),
-        "chapters/14/server.c",
-    )  # fmt: skip
-    rude = variant("14-rude", "chapters/14/server.c", YIELD, "                ;", "chapters/14/server.c")
-    candidates: List[Candidate] = [
-        chapter(13), chapter(14), Candidate("14 without the limit a turn", [str(unlimited)], "tagged"),
-        Candidate("14 without sched_yield", [str(rude)], "tagged"),
-    ]  # fmt: skip
-    known = redis()
-    if known:
-        candidates.append(known)
 
-    def nothing(server: Server) -> Result:
-        return watch(server, lambda: time.sleep(scale.after), scale.after)
+    def without(what: str, line: str, instead: str, file: str = "chapters/14/server.c") -> Candidate:
+        program = variant(f"14-without-{what.split()[-1]}", file, line, instead, "chapters/14/server.c")
+        return Candidate(f"14 without {what}", [str(program)], "tagged")
 
-    def insert(server: Server) -> Result:
-        return watch(
-            server, lambda: server.load(mix="set", fill=True, keys=scale.insert, conns=10, pipeline=16), scale.after
-        )
+    unlimited = without("the limit a turn", K_MAX_WORKS, K_MAX_WORKS.replace("200", "1 << 30"))
+    rude = without("sched_yield", YIELD, "                ;")
+    untidy = without("mem_tidy", TIDY, TIDY.replace("malloc(k_tidy_size)", "NULL"), "common/mem_tidy.h")
+    others = [c for c in (redis(),) if c]
 
-    def delete(server: Server) -> Result:
-        server.load(mix="zadd", fill=True, keys=scale.stall, pipeline=100)
-        return watch(server, lambda: server.ask("del", "zs"), scale.after)
+    def nothing(server: Server) -> Callable[[], object]:
+        return lambda: None
 
-    def expire(server: Server) -> Result:
+    def insert(server: Server) -> Callable[[], object]:
+        return lambda: server.load(mix="set", fill=True, keys=scale.insert, conns=10, pipeline=16)
+
+    def delete(server: Server, command: str = "del") -> Callable[[], object]:
+        server.load(mix="zadd", fill=True, keys=scale.pairs, pipeline=100)
+        return lambda: server.ask(command, "zs")
+
+    def unlink(server: Server) -> Callable[[], object]:
+        return delete(server, "UNLINK")
+
+    def expire(server: Server) -> Callable[[], object]:
         server.load(mix="set", fill=True, keys=scale.stall, conns=5, pipeline=100)
         ttl_ms = max(200, scale.stall // 100)
         start = time.monotonic()
         server.load(mix="expire", fill=True, keys=scale.stall, pipeline=100, ttl=ttl_ms)
         left = start + ttl_ms / 1000 - time.monotonic()
-        return watch(server, lambda: time.sleep(max(0, left)), scale.after)
+        return lambda: time.sleep(max(0, left))
 
-    events = {
-        "nothing": nothing,
-        f"{scale.insert:,} keys are inserted": insert,
-        f"a sorted set of {scale.stall:,} is deleted": delete,
-        f"{scale.stall:,} keys expire at one instant": expire,
-    }
-    results: Dict[Tuple[str, str], List[Result]] = {}
-    for _ in range(min(scale.rounds, 5)):
-        for event_name, event in events.items():
-            for candidate in candidates:
+    deleted = f"a sorted set of {scale.pairs:,} is deleted"
+    cases: List[Tuple[str, Candidate, str, Callable[[Server], Callable[[], object]]]] = [
+        *(("nothing", c, c.name, nothing) for c in (chapter(14), *others)),
+        *((f"{scale.insert:,} keys are inserted", c, c.name, insert) for c in (chapter(14), *others)),
+        *((deleted, c, c.name, delete) for c in (chapter(13), chapter(14), rude, untidy)),
+        *((deleted, c, f"{c.name}, DEL", delete) for c in others),
+        *((deleted, c, f"{c.name}, UNLINK", unlink) for c in others),
+        *((f"{scale.stall:,} keys expire at one instant", c, c.name, expire)
+          for c in (chapter(13), chapter(14), unlimited, *others)),
+    ]  # fmt: skip
+    results: Dict[Tuple[str, str, str], List[float]] = {}
+    rounds = min(scale.rounds, 3)
+    for _ in range(rounds):
+        for event_name, candidate, name, prepare in cases:
+            for probe_name, probe in probes(scale).items():
                 with Server(candidate) as server:
-                    results.setdefault((event_name, candidate.name), []).append(event(server))
+                    seen = watch(server, probe, prepare(server), scale.after)
+                    results.setdefault((event_name, name, probe_name), []).append(seen["max_us"])
     report.say("## The stall lab\n")
     report.say(
-        "What one other client sees that asks back to back while something heavy happens, and for "
-        f"{scale.after:g} seconds after. Microseconds; the median of the rounds' worst, and of their p99.9.\n"
+        "The longest wait of another client, a probe, from 0.2 seconds before something heavy happens until "
+        f"{scale.after:g} seconds after it. Microseconds; the least of all rounds, since whatever else the machine "
+        f"does can only add to it (rounds: {rounds}). Every 16th new key has a value of 3,000 bytes; a new connection "
+        "asks one `get`, and its wait begins before it connects. Redis frees a set in its loop for `DEL` and in a "
+        "thread for `UNLINK`, which is what to compare with. The probe had "
+        f"{'' if may_hurry() else 'no '}real-time priority.\n"
     )
     rows, groups = [], {}
-    for event_name in events:
-        groups[event_name] = [(c.name, middle(results[event_name, c.name], "max_us")) for c in candidates]
-        for c in candidates:
-            runs = results[event_name, c.name]
-            rows.append(
-                [event_name, c.name, *(f"{middle(runs, f):,.0f}" for f in ("p50_us", "p99_us", "p999_us", "max_us"))]
-            )
-    report.table(("event", "server", "p50", "p99", "p99.9", "worst"), rows)
-    draw.bars(report.picture("stalls", "The worst that another client sees"), "The worst that another client sees",
-              "microseconds", report.machine, groups, log=True)  # fmt: skip
+    for event_name, _, name, _ in cases:
+        waits = [min(results[event_name, name, probe_name]) for probe_name in probes(scale)]
+        rows.append([event_name, name, *(f"{wait:,.0f}" for wait in waits)])
+        groups.setdefault(event_name, []).append((name, max(waits)))
+    report.table(("event", "server", *probes(scale)), rows)
+    title = "The longest wait of any probe"
+    draw.bars(report.picture("stalls", title), title, "microseconds", report.machine, groups, log=True)
 
 
 # ---- an attack ----
@@ -443,8 +469,15 @@ def memory(report: Report) -> None:
     draw.bars(report.picture("memory", "Bytes of memory"), "Bytes of memory", "bytes", report.machine, groups)
 
 
+SECTIONS = (rates, sorted_sets, structures, chosen_keys, stalls, memory)
+
+
 def main() -> None:
     scale = SCALES[sys.argv[1] if len(sys.argv) > 1 else "normal"]
+    known = {section.__name__: section for section in SECTIONS}
+    names = sys.argv[2:] or list(known)
+    if not set(names) <= set(known):
+        raise SystemExit(f"the sections are {', '.join(known)}")
     report = Report(scale)
     for name in ("load", "echo", "micro"):
         compiled(HERE / f"{name}.c", name)
@@ -452,10 +485,9 @@ def main() -> None:
     report.say(f"{report.machine}.")
     report.say("Written by `make bench`; `make bench-full` takes the time that solid medians need. Compare ratios, not "
                "absolute numbers: machines differ, and this one may have had other things to do.\n")  # fmt: skip
-    sections = (rates, sorted_sets, structures, chosen_keys, stalls, memory)
-    for section in sections:
-        section(report)
-    if scale.name != "quick":
+    for name in names:
+        known[name](report)
+    if scale.name != "quick" and not sys.argv[2:]:
         text = "\n".join(report.lines).rstrip() + "\n"
         (ROOT / "book" / "bench.md").write_text(text)
         print("written: book/bench.md, book/figures/bench-*.svg")

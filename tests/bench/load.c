@@ -9,6 +9,9 @@
 //
 // The key number i is "key:" and i in twelve digits; its value begins with "val:" and the same
 // digits, so that a reply can be checked. --fill sends every key number once, in order, and stops.
+//
+// --every MS makes a probe of it: one request at a time, and a pause before each. With --reconnect
+// each goes over a new connection, and its latency begins before connect().
 
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -59,6 +62,7 @@ enum {
     k_max_batch = 1 << 16,
     k_buckets = 64 * 64, // of the latency histogram: 64 a power of two
     k_pairs = 10,
+    k_keys_a_large = 16, // one key of so many has a value of --large bytes
 };
 
 // What was asked, to check the reply by.
@@ -83,12 +87,14 @@ static struct {
     enum proto proto;
     int conns, idle, pipeline;
     double seconds;
-    uint32_t keys;
-    size_t value_size;
+    uint32_t first, keys;
+    size_t value_size, large_size;
     uint32_t weights[NUM_OPS], weight_sum;
     bool fill;
     uint32_t offset_max;
     long ttl_ms;
+    long every_ms;
+    bool reconnect;
     int pid;
 } opt = {
     .port = 1234,
@@ -169,21 +175,25 @@ static void put_key(uint8_t *to, uint32_t id) {
     put_digits(to + 4, id, 12);
 }
 
+static size_t value_size(uint32_t id) {
+    return opt.large_size && id % k_keys_a_large == 0 ? opt.large_size : opt.value_size;
+}
+
 // The value of a key: "val:", its digits, then x. Cut where it is to be shorter.
 static void put_value(uint8_t *to, uint32_t id) {
     uint8_t head[k_key_len];
     memcpy(head, "val:", 4);
     put_digits(head + 4, id, 12);
-    size_t n = opt.value_size < k_key_len ? opt.value_size : k_key_len;
+    size_t size = value_size(id), n = size < k_key_len ? size : k_key_len;
     memcpy(to, head, n);
-    memset(to + n, 'x', opt.value_size - n);
+    memset(to + n, 'x', size - n);
 }
 
 static bool is_value(const uint8_t *from, uint32_t id) {
     uint8_t head[k_key_len];
     memcpy(head, "val:", 4);
     put_digits(head + 4, id, 12);
-    size_t n = opt.value_size < k_key_len ? opt.value_size : k_key_len;
+    size_t size = value_size(id), n = size < k_key_len ? size : k_key_len;
     return memcmp(from, head, n) == 0;
 }
 
@@ -215,11 +225,11 @@ static uint8_t *put_command(uint8_t *to, const char *const *args, const size_t *
 
 static uint8_t *put_ping(uint8_t *to, uint32_t id) {
     if (opt.proto != PROTO_RAW) {
-        store_u32(to, (uint32_t)opt.value_size);
+        store_u32(to, (uint32_t)value_size(id));
         to += 4;
     }
     put_value(to, id);
-    return to + opt.value_size;
+    return to + value_size(id);
 }
 
 static uint8_t *put_request(uint8_t *to, enum op op, uint32_t id) {
@@ -228,7 +238,7 @@ static uint8_t *put_request(uint8_t *to, enum op op, uint32_t id) {
     }
     static uint8_t *value;
     if (!value) {
-        value = malloc(opt.value_size + k_key_len);
+        value = malloc(opt.value_size + opt.large_size);
     }
     bool resp = opt.proto == PROTO_RESP;
     char key[k_key_len + 1], score[16], offset[16], ttl[24];
@@ -239,7 +249,7 @@ static uint8_t *put_request(uint8_t *to, enum op op, uint32_t id) {
     if (op == OP_SET) {
         put_value(value, id);
         args[n] = (const char *)value;
-        lens[n++] = opt.value_size;
+        lens[n++] = value_size(id);
     } else if (op == OP_ZADD) {
         put_digits((uint8_t *)score, (uint32_t)(next_random() % 1000000), 6);
         args[1] = "zs", lens[1] = 2;
@@ -323,8 +333,8 @@ static bool resp_ok(const struct asked *asked, const uint8_t *p, size_t n) {
             g_data.missing++;
             return true;
         }
-        return p[0] == '$' && n >= opt.value_size + 2 &&
-               is_value(p + n - 2 - opt.value_size, asked->id);
+        return p[0] == '$' && n >= value_size(asked->id) + 2 &&
+               is_value(p + n - 2 - value_size(asked->id), asked->id);
     case OP_SET:
         return p[0] == '+';
     case OP_ZQUERY:
@@ -341,7 +351,7 @@ static bool status_ok(const struct asked *asked, const uint8_t *p, size_t n) {
         g_data.missing += status == 2;
         return status == 0 || status == 2;
     }
-    return status == 0 && n == 8 + opt.value_size && is_value(p + 8, asked->id);
+    return status == 0 && n == 8 + value_size(asked->id) && is_value(p + 8, asked->id);
 }
 
 static bool tagged_ok(const struct asked *asked, const uint8_t *p, size_t n) {
@@ -351,7 +361,7 @@ static bool tagged_ok(const struct asked *asked, const uint8_t *p, size_t n) {
             g_data.missing++;
             return true;
         }
-        return n == 9 + opt.value_size && p[4] == 2 && is_value(p + 9, asked->id);
+        return n == 9 + value_size(asked->id) && p[4] == 2 && is_value(p + 9, asked->id);
     case OP_SET:
         return n == 5 && p[4] == 0;
     case OP_ZQUERY:
@@ -367,7 +377,7 @@ static size_t take_reply(const struct asked *asked, const uint8_t *p, size_t n) 
     bool ok;
     size_t size;
     if (opt.proto == PROTO_RAW) {
-        size = opt.value_size;
+        size = value_size(asked->id);
     } else if (opt.proto == PROTO_RESP) {
         size = n > 0 ? resp_size(p, n) : 0;
     } else {
@@ -384,7 +394,7 @@ static size_t take_reply(const struct asked *asked, const uint8_t *p, size_t n) 
         ok = is_value(p, asked->id);
         break;
     case PROTO_ECHO:
-        ok = size == 4 + opt.value_size && is_value(p + 4, asked->id);
+        ok = size == 4 + value_size(asked->id) && is_value(p + 4, asked->id);
         break;
     case PROTO_STATUS:
         ok = status_ok(asked, p, size);
@@ -420,8 +430,51 @@ static void flush(struct conn *conn) {
     watch_write(conn, conn->wsent < conn->wlen);
 }
 
+static int open_connection(void) {
+    struct in_addr ip = env_ip("HOST");
+    int fd = tcp_connect(ip, opt.port);
+    if (fd < 0) {
+        die("connect %s:%u", inet_ntoa(ip), (unsigned)opt.port);
+    }
+    return fd;
+}
+
+static void connect_conn(struct conn *conn) {
+    conn->fd = open_connection();
+    int one = 1;
+    setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    if (fd_set_nb(conn->fd) < 0) {
+        die("fcntl");
+    }
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = conn};
+    epoll_ctl(g_data.epoll_fd, EPOLL_CTL_ADD, conn->fd, &event);
+}
+
+static void init_connection(struct conn *conn) {
+    *conn = (struct conn){0};
+    connect_conn(conn);
+    size_t request_max = 160 + opt.value_size + opt.large_size;
+    conn->wbuf = malloc((size_t)opt.pipeline * request_max);
+    conn->asked = calloc((size_t)opt.pipeline, sizeof(conn->asked[0]));
+    if (!conn->wbuf || !conn->asked) {
+        die("malloc");
+    }
+}
+
+// The pause before each request of a probe. A signal ends it.
+static void pause_probe(struct conn *conn) {
+    if (opt.reconnect) {
+        close(conn->fd);
+    }
+    struct timespec pause = {opt.every_ms / 1000, opt.every_ms % 1000 * 1000000};
+    nanosleep(&pause, NULL);
+}
+
 // Sends the next batch. Returns whether there is one.
 static bool send_batch(struct conn *conn) {
+    if (opt.every_ms) {
+        pause_probe(conn);
+    }
     if (g_data.stopping || (opt.fill && g_data.next_id >= opt.keys)) {
         return false;
     }
@@ -443,6 +496,9 @@ static bool send_batch(struct conn *conn) {
     conn->wsent = 0;
     conn->done = 0;
     conn->sent_ns = now_ns();
+    if (opt.reconnect) {
+        connect_conn(conn);
+    }
     flush(conn);
     return true;
 }
@@ -482,32 +538,6 @@ static bool receive(struct conn *conn) {
         exit(1);
     }
     return conn->done == opt.pipeline;
-}
-
-static int open_connection(void) {
-    struct in_addr ip = env_ip("HOST");
-    int fd = tcp_connect(ip, opt.port);
-    if (fd < 0) {
-        die("connect %s:%u", inet_ntoa(ip), (unsigned)opt.port);
-    }
-    return fd;
-}
-
-static void init_connection(struct conn *conn) {
-    *conn = (struct conn){.fd = open_connection()};
-    int one = 1;
-    setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    if (fd_set_nb(conn->fd) < 0) {
-        die("fcntl");
-    }
-    size_t request_max = 160 + opt.value_size;
-    conn->wbuf = malloc((size_t)opt.pipeline * request_max);
-    conn->asked = calloc((size_t)opt.pipeline, sizeof(conn->asked[0]));
-    if (!conn->wbuf || !conn->asked) {
-        die("malloc");
-    }
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = conn};
-    epoll_ctl(g_data.epoll_fd, EPOLL_CTL_ADD, conn->fd, &event);
 }
 
 // ---- the server's own figures ----
@@ -560,8 +590,8 @@ static void on_signal(int sig) {
 __attribute__((noreturn)) static void usage(const char *program) {
     msg("usage: %s [--port N] [--proto world|raw|echo|status|tagged|resp] [--conns N] [--idle N]\n"
         "    [--pipeline N] [--seconds S] [--keys N] [--value-size N] [--mix OP=WEIGHT,...] "
-        "[--fill]\n"
-        "    [--offset-max N] [--ttl MS] [--pid SERVER]\n"
+        "[--fill [--first N]]\n"
+        "    [--large SIZE] [--offset-max N] [--ttl MS] [--every MS [--reconnect]] [--pid SERVER]\n"
         "ops: ping get set del zadd zquery zoff expire",
         program);
     exit(2);
@@ -596,9 +626,13 @@ static void parse_options(int argc, char **argv) {
         {"keys", 1, 0, 'k'},
         {"value-size", 1, 0, 'v'},
         {"mix", 1, 0, 'm'},
+        {"large", 1, 0, 'l'},
         {"fill", 0, 0, 'f'},
+        {"first", 1, 0, 'F'},
         {"offset-max", 1, 0, 'o'},
         {"ttl", 1, 0, 't'},
+        {"every", 1, 0, 'e'},
+        {"reconnect", 0, 0, 'r'},
         {"pid", 1, 0, 'I'},
         {0},
     };
@@ -635,14 +669,26 @@ static void parse_options(int argc, char **argv) {
         case 'm':
             parse_mix(argv[0], optarg);
             break;
+        case 'l':
+            opt.large_size = (size_t)atol(optarg);
+            break;
         case 'f':
             opt.fill = true;
+            break;
+        case 'F':
+            opt.first = (uint32_t)atol(optarg);
             break;
         case 'o':
             opt.offset_max = (uint32_t)atol(optarg);
             break;
         case 't':
             opt.ttl_ms = atol(optarg);
+            break;
+        case 'e':
+            opt.every_ms = atol(optarg);
+            break;
+        case 'r':
+            opt.reconnect = true;
             break;
         case 'I':
             opt.pid = atoi(optarg);
@@ -655,7 +701,8 @@ static void parse_options(int argc, char **argv) {
         opt.weights[opt.proto < PROTO_STATUS ? OP_PING : OP_GET] = opt.weight_sum = 1;
     }
     if (optind < argc || opt.conns < 1 || opt.pipeline < 1 || opt.pipeline > k_max_batch ||
-        opt.keys < 1 || opt.offset_max < 1) {
+        opt.keys < 1 || opt.offset_max < 1 || (opt.every_ms && opt.conns * opt.pipeline > 1) ||
+        (opt.reconnect && !opt.every_ms)) {
         usage(argv[0]);
     }
 }
@@ -704,6 +751,7 @@ int main(int argc, char **argv) {
         init_connection(&conns[i]);
     }
 
+    g_data.next_id = opt.first;
     int64_t cpu = server_cpu_ns();
     g_data.start_ns = now_ns();
     run(conns);

@@ -21,17 +21,35 @@ Result = Dict[str, float]
 
 
 def processors() -> List[int]:
-    """Those that this program may use. The first is the server's, the last the client's."""
+    """Those that this program may use. The first is the server's, the last the client's; one in between, where
+    there is one, that of a probe."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return []
 
 
-def pin(last: bool) -> None:
+def pin(role: str) -> None:
     """Runs in the child: binds it to its processor, where there are two and the system can."""
     cpus = processors()
     if len(cpus) > 1:
-        os.sched_setaffinity(0, {cpus[-1] if last else cpus[0]})
+        os.sched_setaffinity(0, {cpus[{"server": 0, "probe": len(cpus) // 2, "load": -1}[role]]})
+
+
+def hurry() -> bool:
+    """Gives this process real-time priority, so that it waits for no other program; False where it may not have it."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        return True
+    except (OSError, AttributeError):
+        return False
+
+
+def may_hurry() -> bool:
+    """Would hurry() succeed?"""
+    allowed = hurry()
+    if allowed:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    return allowed
 
 
 def compiled(source: Path, name: str, include: Optional[Path] = None) -> Path:
@@ -97,7 +115,7 @@ class Server:
         env = {**os.environ, "PORT": str(self.port), "IDLE_TIMEOUT_MS": "0"}
         self.process = subprocess.Popen(
             command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            cwd=BUILD, preexec_fn=lambda: pin(last=False),
+            cwd=BUILD, preexec_fn=lambda: pin("server"),
         )  # fmt: skip
         end = time.monotonic() + 10
         while True:
@@ -117,16 +135,21 @@ class Server:
             self.process.kill()
             self.process.wait()
 
-    def start_load(self, **options: object) -> "subprocess.Popen[str]":
-        """Starts the load generator; an option fill=True becomes --fill."""
+    def start_load(self, probe: bool = False, **options: object) -> "subprocess.Popen[str]":
+        """Starts the load generator; an option fill=True becomes --fill. A probe waits for no other program, where
+        the system allows that."""
         words = [str(BUILD / "load"), "--port", str(self.port), "--proto", self.candidate.proto]
         words += ["--pid", str(self.process.pid)]
         for name, value in options.items():
             words.append("--" + name.replace("_", "-"))
             words += [] if value is True else [str(value)]
-        return subprocess.Popen(
-            words, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: pin(last=True)
-        )
+
+        def prepare() -> None:
+            pin("probe" if probe else "load")
+            if probe:
+                hurry()
+
+        return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=prepare)
 
     def load(self, **options: object) -> Result:
         """Runs the load generator to its end; returns its figures."""
