@@ -93,6 +93,7 @@ def a_signal_while_the_pipe_is_full(chapter: int) -> None:
                             filled += os.write(pipe, bytes(4096))
                     os.close(pipe)
         if not filled:
+            hold.release()
             return  # no pipe: it does without (signalfd, ppoll)
         later = threading.Timer(0.05, hold.release)
         later.start()
