@@ -184,7 +184,8 @@ def can_be_done(goal: str, env: Dict[str, str]) -> None:
             usage = f"make {goal} {name}=folder, with a folder for each {each} in it"
             raise Refused(f"{folder or name + '='} is no folder: {usage}")
     if goal == "hunts" and not env.get("ROSTER") and not os.path.isdir(env.get("SUBMISSIONS", "")):
-        raise Refused("ROSTER=class.csv, a line for each student, makes them; SUBMISSIONS=folder grades what comes back")
+        usage = "ROSTER=class.csv, a line for each student, makes them; SUBMISSIONS=folder grades what comes back"
+        raise Refused(usage)
     for name in ("SERVER", "CLIENT"):
         runnable(name, env.get(name, ""), goal[5:] if stem == "test" and goal != stem else CHAPTERS[0])
     if stem == "run":
