@@ -266,8 +266,10 @@ def record(before: Tree, after: Tree) -> List[Hunk]:
 
 def record_file(name: str, old: str, new: str) -> List[Hunk]:
     """The hunks for one file: anchored in its items where both texts are C as ours is, else by lines alone."""
+    others = "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # splitlines(), by which the sources are read, ends a line there too
+    in_items = is_c(name) and not any(end in old + new for end in others)
     try:
-        hunks = Recorder(name, old, new, is_c(name)).hunks
+        hunks = Recorder(name, old, new, in_items).hunks
         if apply({name: old}, Change([], hunks, name)) == {name: new}:
             return hunks
     except (csource.Unreadable, Problem):
