@@ -74,11 +74,13 @@ $(CHAPTERS:%=test-%): test-%: ; @$(call built,build-$*) && $(run) $* -- $(ARGS)
 test-%: build ; @$(run) $* -- $(ARGS)
 broken: build ; @$(run) broken -- $(ARGS)
 
+# With sanitizers, each case where it is new, where what it looks at changes, and in its last chapter.
+new_only = $(if $(HEADERS),,-m "not carried")
 asan: export SAN = address,undefined
 tsan: export SAN = thread
 asan tsan: export B = build/$@
-asan: ; @$(side_by_side) build && $(run) $(CHAPTERS) -- $(ARGS)
-tsan: ; @$(side_by_side) $(threaded:%=build-%) && $(run) $(threaded) -- $(ARGS)
+asan: ; @$(side_by_side) build && $(run) $(CHAPTERS) -- $(new_only) $(ARGS)
+tsan: ; @$(side_by_side) $(threaded:%=build-%) && $(run) $(threaded) -- $(new_only) $(ARGS)
 
 demo: build ; @$(python) tests/learn/demo.py $(CHAPTERS)
 demo-%: build-% ; @$(python) tests/learn/demo.py $*
