@@ -155,30 +155,6 @@ static inline void zset_del(struct zset *zset, struct znode *znode) {
     free(znode);
 }
 
-// A walk from the root down to where a score belongs. It has come as far as `tree`.
-struct zwalk {
-    const struct avl_node *tree;
-    double score;
-};
-
-// Takes `n` walks to their ends, a step of each in turn: while one waits for the memory of its next
-// node, the others go on. Who then adds or queries these scores finds the nodes in the cache. Names
-// do not count here; a hint may miss. Cost: O(n log size), with the waits side by side.
-static inline void zset_fetch_ahead(struct zwalk *walks, int n) {
-    for (bool more = true; more;) {
-        more = false;
-        for (int i = 0; i < n; i++) {
-            const struct avl_node *tree = walks[i].tree;
-            if (tree) {
-                double score = container_of(tree, struct znode, tree)->score;
-                walks[i].tree = score < walks[i].score ? tree->right : tree->left;
-                __builtin_prefetch(walks[i].tree);
-                more = true;
-            }
-        }
-    }
-}
-
 // Returns the pair `offset` places after the first one that is not less than (score, name), or
 // after the place one past the last where all are less; NULL where no pair is there. Borrowed.
 // Cost: O(log n), whatever the offset.

@@ -1,19 +1,12 @@
 """Chapter 09: data serialization."""
 from __future__ import annotations
 
-import os
-import platform
-import re
-import shlex
-import subprocess
-
 import pytest
 
 from cases import (
     Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, logs, memory,
     merges, processes, readme, replies, strings, trouble,
 )  # fmt: skip
-from harness.settings import CHAPTERS, ROOT, limit
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
@@ -87,24 +80,3 @@ def test_clients(case: Case) -> None:
 @pytest.mark.parametrize("vector", vector_cases(9))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 9)
-
-
-# ---- memory in advance ----
-
-PREFETCH = {"x86_64": "prefetch", "i686": "prefetch", "aarch64": "prfm", "arm64": "prfm", "ppc64le": "dcbt"}
-
-
-@pytest.mark.inside
-@pytest.mark.parametrize("chapter", sorted({9, 11, CHAPTERS[-1]} & set(CHAPTERS)))
-def test_the_compiler_keeps_the_prefetches(chapter: int) -> None:
-    """gcc takes a function that only prefetches for one without an effect, and may drop the call."""
-    if platform.machine() not in PREFETCH:
-        pytest.skip(f"the name of the instruction on {platform.machine()} is not known")
-    compiler = shlex.split(os.environ.get("CC") or "cc")
-    source = ROOT / "chapters" / f"{chapter:02}" / "server.c"
-    command = [*compiler, "-O2", f"-I{ROOT / 'common'}", "-S", "-o", "-", str(source)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=limit(15))
-    assert done.returncode == 0, done.stderr
-    found = re.findall(rf"^\s*{PREFETCH[platform.machine()]}\w*", done.stdout, re.MULTILINE)
-    least = 3 if chapter < 11 else 4
-    assert len(found) >= least, f"{source}: {len(found)} prefetches are left in the compiled code"

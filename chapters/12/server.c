@@ -37,9 +37,6 @@ enum {
     k_read_size = 16 << 10, // free bytes that a read finds at least
     k_turn_work = 64 << 10, // after which a connection's turn is over
     k_max_kept = 64 << 10,  // a larger buffer is given back where it is mostly empty
-    k_lookahead = 16,       // requests of a batch whose keys are fetched from memory together
-    k_chain_ahead = 2,      // how far along their chains
-    k_small_zset = 4096,    // pairs up to which a sorted set is in the cache anyway
     k_max_pairs = k_max_msg / (k_str_head + 9), // that a reply holds, even if all names are empty
     k_max_freed = 100000,
     k_accept_retry_ms = 100,
@@ -570,76 +567,6 @@ static void reject_input(struct conn *conn, const char *why) {
     conn->bad = true;
 }
 
-// Walks to the scores that the next requests will ask for in large sorted sets. nodes has an entry
-// for each, most likely that of its key, or NULL; scores has the argument, without data for none.
-static void fetch_zsets_ahead(const struct hnode *const *nodes, const struct slice *scores,
-                              int found) {
-    struct zwalk walks[k_lookahead];
-    int n = 0;
-    for (int i = 0; i < found; i++) {
-        if (!nodes[i] || !scores[i].data) {
-            continue;
-        }
-        const struct entry *ent = container_of(nodes[i], struct entry, node);
-        const struct zset *zset = ent->type == T_ZSET ? entry_zset(ent) : NULL;
-        if (zset && zset_size(zset) > k_small_zset && parse_double(&scores[i], &walks[n].score)) {
-            walks[n++].tree = zset->root;
-        }
-    }
-    if (n > 1) {
-        zset_fetch_ahead(walks, n);
-    }
-}
-
-// Finding a key means waiting for memory again and again: for the bucket, for the first entry of
-// its chain, for the one behind it, and for node after node of a large sorted set. Takes these
-// steps for the next requests of a batch side by side: what one step looks at, the step before has
-// fetched, for all of them together. This is a hint to the processor and no more: what cannot be
-// read here is left to try_one_request().
-//
-// Inlined by force: to gcc, a function that only prefetches does nothing, and it drops the call.
-static inline __attribute__((always_inline)) void fetch_ahead(const struct conn *conn) {
-    const struct htab *htab = &g_data.db.newer;
-    size_t size = buf_size(&conn->rbuf);
-    if (!htab->tab || size == 0) {
-        return;
-    }
-    const uint8_t *data = buf_data(&conn->rbuf);
-    uint32_t hcodes[k_lookahead];
-    const struct hnode *nodes[k_lookahead];
-    struct slice scores[k_lookahead];
-    struct slice args[k_max_args];
-    int found = 0;
-    for (int i = 0; i < k_lookahead && size >= 4; i++) {
-        uint32_t len = load_u32(data);
-        if (len > size - 4) {
-            break;
-        }
-        int nargs = parse_req(data + 4, len, args);
-        if (nargs >= 2) {
-            scores[found] = nargs >= 4 ? args[2] : (struct slice){NULL, 0};
-            hcodes[found] = lookup_key(&args[1]).node.hcode;
-            __builtin_prefetch(&htab->tab[hcodes[found] & htab->mask]);
-            found++;
-        }
-        data += 4 + len;
-        size -= 4 + len;
-    }
-    for (int i = 0; i < found; i++) {
-        nodes[i] = htab->tab[hcodes[i] & htab->mask];
-        __builtin_prefetch(nodes[i]);
-    }
-    for (int step = 0; step < k_chain_ahead; step++) {
-        for (int i = 0; i < found; i++) {
-            if (nodes[i] && nodes[i]->hcode != hcodes[i]) {
-                nodes[i] = nodes[i]->next;
-                __builtin_prefetch(nodes[i]);
-            }
-        }
-    }
-    fetch_zsets_ahead(nodes, scores, found);
-}
-
 // message = u32 len, len bytes: a request as request.h has it      len <= k_max_msg
 //
 // Answers the first message in rbuf, if it is whole. Returns whether there is a reply to send. A
@@ -731,10 +658,7 @@ static bool try_flush_buffer(struct conn *conn) {
 static void state_req(struct conn *conn) {
     bool more = true;
     g_data.work = 0;
-    for (int i = 0; more && g_data.work < k_turn_work; i++) {
-        if (i % k_lookahead == 0) {
-            fetch_ahead(conn);
-        }
+    while (more && g_data.work < k_turn_work) {
         more = try_one_request(conn);
     }
     bool next_is_long = conn->state == STATE_LONG;

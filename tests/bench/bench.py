@@ -28,7 +28,6 @@ from servers import redis, variant
 
 FIGURES = ROOT / "book" / "figures"
 K_MAX_WORKS = "    k_max_works = 200,"
-FETCH = "            fetch_ahead(conn);"
 YIELD = "                sched_yield();"
 TIDY = "void *volatile block = malloc(k_tidy_size);"
 ALL = tuple(sorted(int(p.parent.name) for p in ROOT.glob("chapters/*/server.c") if p.parent.name >= "04"))
@@ -135,9 +134,7 @@ def can_run(candidate: Candidate, load: Dict[str, object]) -> bool:
 def rates(report: Report) -> None:
     scale = report.scale
     others = [c for c in (redis(), Candidate("echo", [str(BUILD / "echo")], "echo")) if c]
-    unaware = variant("14-unaware", "chapters/14/server.c", FETCH, "                ;", "chapters/14/server.c")
-    candidates = [chapter(n) for n in scale.chapters]
-    candidates += [Candidate("14 without fetch_ahead", [str(unaware)], "tagged"), *others]
+    candidates = [*(chapter(n) for n in scale.chapters), *others]
     if not redis():
         report.say("redis-server is not installed: it is left out, and so are the ratios to it.\n")
     results: Dict[Tuple[str, str, str], List[Result]] = {}

@@ -20,10 +20,7 @@ from .talk import Counts, bulk, numbered, paused, say, start, watched
 
 __tracebackhide__ = settings.__tracebackhide__
 
-LOOKS_AT = (
-    "value_type find_zset do_z* entry_zset entry_add_zset parse_int parse_double out_bad_* fetch_zsets_ahead"
-    " k_small_zset"
-)
+LOOKS_AT = "value_type find_zset do_z* entry_zset entry_add_zset parse_int parse_double out_bad_*"
 AT_ENTRIES = LOOKS_AT + " entry* do_get do_set do_del"
 
 ALL = ("-inf", "", 0, INT64_MAX)  # what follows `zquery key` for the whole set
