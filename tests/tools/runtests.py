@@ -1,7 +1,8 @@
 """Runs test files side by side, a pytest for each, the longest first, and counts.
 
     runtests.py --all            every tests/test_*.py but those of OWN_TARGET, which have targets of their own
-    runtests.py --new            the same, without the cases that are carried, as harness/carried.py says
+    runtests.py --new            what judges the programs: without those of OF_THE_TOOLS, and without the cases that are
+                                 carried, as harness/carried.py says
     runtests.py 07 stages ...    tests/test_07.py and tests/test_stages.py
     runtests.py 07 -- -x -k get  what follows -- goes to pytest
 
@@ -34,6 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 JOBS = int(os.environ.get("JOBS") or 1 + len(os.sched_getaffinity(0)))  # a test waits now and then
 OWN_TARGET = ["broken", "book", "exercises", "classroom", "cheats"]
+OF_THE_TOOLS = ["front_door", "harness", "messages", "tools"]  # which judge no program of a chapter
 NOT_CARRIED = ["-m", "not carried"]
 COLUMNS = 80  # of a terminal
 MANY = 5  # more failures than that are no accident
@@ -295,7 +297,7 @@ def main() -> int:
         options = NOT_CARRIED + options  # what the tables of changes say holds for our own programs
     if args.all or args.new:
         files = sorted(path.stem[len("test_") :] for path in TESTS.glob("test_*.py"))
-        names = [name for name in files if name not in OWN_TARGET]
+        names = [name for name in files if name not in OWN_TARGET + OF_THE_TOOLS * args.new]
     missing = [name for name in names if not (TESTS / f"test_{name}.py").exists()]
     if missing or not names:
         print(f"there is no tests/test_{(missing or ['*'])[0]}.py", file=sys.stderr)
