@@ -2,7 +2,7 @@
 
 Markers: `time_limit(seconds)` changes a test's limit (default 20 s); `inside` is for tests that look
 inside this project (stages, headers, unit programs): they are left out where SERVER= names another
-program; `carried` is for cases that were the same in the chapter before, which make test leaves out. TEST_TIME_FACTOR
+program; `ours(why)` is for those that hold for our servers and not for Redis, left out where SERVER= names that; `carried` is for cases that were the same in the chapter before, which make test leaves out. TEST_TIME_FACTOR
 multiplies all limits.
 
 WORKBOOK_TEACH is what make test-NN sets: after the first failure the others are only counted (harness/teach.py).
@@ -23,7 +23,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 pytest.register_assert_rewrite("cases")  # its plain assertions say what did not hold
-from harness import build, process, settings, teach  # noqa: E402
+from harness import build, process, redis, settings, teach  # noqa: E402
 from harness.failure import explained  # noqa: E402
 
 DEFAULT_LIMIT = 20.0
@@ -41,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "time_limit(seconds): the test's own time limit (default 20)")
     config.addinivalue_line("markers", "inside: looks inside this project, left out under SERVER=")
+    config.addinivalue_line("markers", "ours(why): holds for our servers and not for Redis, left out there")
     config.addinivalue_line("markers", "carried: nothing that it looks at changes here, see harness/carried.py")
     if os.environ.get("WORKBOOK_TEACH") and not config.option.everything:
         global _teacher
@@ -64,7 +65,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: List[pytest.Item
     global _left_out
     if not settings.foreign("server"):
         return
-    inside = [item for item in items if item.get_closest_marker("inside")]
+    left_out = ("inside", "ours") if redis.is_tested() else ("inside",)
+    inside = [item for item in items if any(map(item.get_closest_marker, left_out))]
     _left_out = len(inside)
     if _teacher:
         _teacher.left_out = _left_out
@@ -157,7 +159,7 @@ def in_other_words(call: pytest.CallInfo) -> List[Tuple[str, str]]:
 def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None:
     if _left_out and not _teacher:
         terminalreporter.write_line(
-            f"SERVER= is set: {_left_out} tests that look inside this project were left out"
+            teach.left_out(_left_out)
         )
 
 

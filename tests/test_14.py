@@ -18,7 +18,7 @@ from cases.idle import cpu_us, now_ms
 from cases.labs import lab_passes, lab_sees
 from cases.processes import Frees, leaves
 from cases.talk import paused, say, start, watched
-from cases.ttl import GONE, ONE, bulk, numbered, until
+from cases.ttl import GONE, bulk, numbered, until
 from harness import Conn, Err, Server, fail, limit, wait_until, wire
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
@@ -117,7 +117,7 @@ def test_ttl(case: Case) -> None:
 
 def build(conn: Conn, key: str, n: int) -> None:
     """A sorted set n000000, n000001, .. with the scores 0, 1, .."""
-    bulk(conn, numbered(range(n), "zadd", key, "######", "n######"), ONE)
+    bulk(conn, numbered(range(n), "zadd", key, "######", "n######"), 1)
 
 
 def by_del(conn: Conn, key: str) -> None:
@@ -174,7 +174,7 @@ def test_emptied_one_by_one() -> None:
     n = LARGE + 500
     with start(14) as server, server.connect() as conn:
         build(conn, "big", n)
-        bulk(conn, numbered(range(n), "zrem", "big", "n######"), ONE)
+        bulk(conn, numbered(range(n), "zrem", "big", "n######"), 1)
         is_gone(conn, "big")
         conn.ask("keys", expect=[])
 
@@ -195,8 +195,8 @@ def test_expired_and_met_before_the_timer() -> None:
     with start(14) as server, server.connect() as conn, server.connect() as other:
         for command in (["get", "big"], ["zadd", "big", "7", "n"], ["set", "big", "v"], ["del", "big"]):
             build(conn, "big", LARGE + 1)
-            bulk(conn, numbered(range(1000), "zadd", "k######", "1", "n"), ONE)
-            bulk(conn, numbered(range(1000), "pexpire", "k######", "20"), ONE)
+            bulk(conn, numbered(range(1000), "zadd", "k######", "1", "n"), 1)
+            bulk(conn, numbered(range(1000), "pexpire", "k######", "20"), 1)
             conn.ask("pexpire", "big", "22", expect=1)
             with paused(server):
                 until(now_ms() + 22 + GONE)
@@ -226,7 +226,7 @@ def test_many_at_once() -> None:
     with start(14) as server, server.connect() as conn, server.connect() as other:
         for i in range(10):
             build(conn, f"big{i}", LARGE + 1 + i)
-        bulk(conn, numbered(range(500), "zadd", "small######", "1", "n"), ONE)
+        bulk(conn, numbered(range(500), "zadd", "small######", "1", "n"), 1)
         keys = [b"big%d" % i for i in range(10)] + [b"small%06d" % i for i in range(500)]
         random.Random(14).shuffle(keys)
         half = len(keys) // 2

@@ -26,6 +26,7 @@ from typing import Callable, List, Optional, TypeVar
 import pytest
 
 from harness.carried import OWN, carried
+from harness.wire import RESP_FROM
 
 assert OWN  # for the modules
 
@@ -34,19 +35,26 @@ _F = TypeVar("_F", bound=Case)
 
 
 def case(
-    since: int, until: int = 99, *, but: int = 0, at: str = "", inside: bool = False, time_limit: Optional[float] = None
-) -> Callable[[_F], _F]:
+    since: int, until: int = 99, *, but: int = 0, at: str = "", inside: bool = False, time_limit: Optional[float] = None,
+    binary: bool = False, ours: str = "",
+) -> Callable[[_F], _F]:  # fmt: skip
     """Marks a function as a case of the chapters from since to until, without the chapter `but`.
 
     at is what it looks at, where that is not what its module does; inside is for what looks inside this project's
-    programs; time_limit is the test's own, in seconds.
+    programs; time_limit is the test's own, in seconds. A case that is binary rests on the bytes of our own protocol,
+    which ends where RESP begins. ours says why a case holds for our servers and not for Redis; where OURS of its module
+    does, it holds for all of them.
     """
 
     def mark(function: _F) -> _F:
+        nonlocal until
+        until = min(until, RESP_FROM - 1) if binary else until
         function.__dict__["chapters"] = [chapter for chapter in range(since, until + 1) if chapter != but]
         function.__dict__["looks_at"] = at or getattr(sys.modules[function.__module__], "LOOKS_AT", "*")
         marks = [pytest.mark.inside] if inside else []
         marks += [pytest.mark.time_limit(time_limit)] if time_limit else []
+        reason = ours or getattr(sys.modules[function.__module__], "OURS", "")
+        marks += [pytest.mark.ours(reason)] if reason else []
         function.__dict__["marks"] = marks
         return function
 

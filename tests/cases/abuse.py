@@ -15,12 +15,13 @@ from typing import List
 
 from harness import Conn, exchange, fail, limit, seed, settings, wait_until, wire
 from harness.build import program
+from harness.codec import codec
 from harness.process import clean_env, free_port
 
 from . import case
 from .processes import leaves
 from .talk import (
-    SMALL, Counts, Hammer, done, encode, encode_replies, end_input, found, many, paused, preload,
+    SMALL, Counts, Hammer, asked, done, encode, encode_replies, end_input, found, many, paused, preload,
     readable, say, start, still_serves, talk, too_much, uses_no_cpu, watched,
 )  # fmt: skip
 
@@ -105,7 +106,7 @@ def never_reads(chapter: int) -> None:
         data = encode(chapter, talk(chapter, 5000, "", 4000)[0])
         if chapter >= 7:
             other.ask("set", "big", b"x" * (4000 if chapter < 9 else 1 << 20), expect=done(chapter))
-            data = wire.request("get", "big") * 5000
+            data = asked(chapter, "get", "big") * 5000
         before = server.rss_kb()
         with server.connect(rcvbuf=SMALL) as conn:
             conn.send_some(data, 0.1)
@@ -128,7 +129,7 @@ def announces_and_does_not_send(chapter: int) -> None:
         still_serves(server)
         before = server.rss_kb()
         for _ in range(50):
-            stack.enter_context(server.connect()).send(wire.u32(wire.max_msg(chapter)) + b"x" * 10)
+            stack.enter_context(server.connect()).send(codec(chapter).announce(wire.max_msg(chapter)) + b"x" * 10)
         still_serves(server)
         grown = server.rss_kb() - before
         if grown > (16 << 10) + (500 << 10 if watched() else 0):
@@ -191,7 +192,7 @@ def a_thousand_half_headers(chapter: int) -> None:
     with start(chapter) as server, ExitStack() as stack:
         stalled = [stack.enter_context(server.connect()) for _ in range(n)]
         for conn in stalled:
-            conn.send(b"\5\0")
+            conn.send(codec(chapter).half)
         with server.connect() as other:
             began = time.monotonic()
             say(other, 100, "other")
@@ -397,7 +398,7 @@ def random_bytes(chapter: int) -> None:
             if kind == 0:
                 data = noise[: rng.randrange(1, 300)]
             elif kind == 1:
-                data = wire.frame(noise[:200]) * 3
+                data = asked(chapter, "set", "k", noise[:200]) * 3 if chapter >= 17 else wire.frame(noise[:200]) * 3
             elif kind == 2:
                 data = good[:40] + wire.u32(rng.choice([0, 3, 4, 5, 12, 2**31, 2**32 - 4])) + noise
             else:
@@ -433,10 +434,10 @@ def answers_before_a_long_bad_message_read_late(chapter: int) -> None:
 def _read_late(chapter: int, junk: int) -> None:
     requests, replies = talk(chapter, 40, "late", 1500)
     with start(chapter) as server, server.connect(rcvbuf=SMALL) as conn:
-        conn.send_some(encode(chapter, requests) + wire.u32(2**32 - 1) + b"x" * junk)
+        conn.send_some(encode(chapter, requests) + codec(chapter).bad + b"x" * junk)
         still_serves(server)
         conn.expect_bytes(encode_replies(chapter, replies))
-        conn.expect_closed()
+        conn.expect_refused()
 
 
 @case(since=6)
@@ -448,8 +449,8 @@ def bad_length_and_no_hanging_up(chapter: int) -> None:
         before, rss = server.fd_count(), server.rss_kb()
         conns = [stack.enter_context(server.connect()) for _ in range(20)]
         for conn in conns:
-            conn.send(wire.u32(2**32 - 1))
-            conn.expect_closed()
+            conn.send(codec(chapter).bad)
+            conn.expect_refused()
         for conn in conns[::2]:
             conn.ended = ""
             conn.send_some(b"x" * 1_000_000, 0.01)
@@ -551,7 +552,7 @@ def no_cpu_when_idle(chapter: int) -> None:
     with start(chapter) as server, ExitStack() as stack:
         for _ in range(20):
             say(stack.enter_context(server.connect()))
-            stack.enter_context(server.connect()).send(b"\5\0\0")
+            stack.enter_context(server.connect()).send(codec(chapter).half)
             server.connect().close()
             server.connect().reset()
         for _ in range(3):
@@ -606,8 +607,8 @@ def answers_before_a_bad_length_in_small_parts(chapter: int) -> None:
     with start(chapter, env=preload("interrupt")) as server:
         for _ in range(30):
             with server.connect() as conn:
-                conn.send(encode(chapter, requests) + wire.u32(2**32 - 1))
-                conn.expect_bytes(encode_replies(chapter, replies))
+                conn.send(encode(chapter, requests) + codec(chapter).bad)
+                conn.expect_bytes(encode_replies(chapter, replies) + codec(chapter).refusal)
                 conn.expect_closed(reset_ok=False)
 
 

@@ -19,11 +19,12 @@ from contextlib import ExitStack
 from typing import List, Optional, Sequence
 
 from harness import Conn, Err, Model, Server, fail, limit, seed, settings, wait_until, wire
+from harness.codec import codec
 from harness.model import INT64_MAX
 
 from . import case
 from .talk import (
-    bulk, done, encode, encode_replies, numbered, paused, preload, readable, say, talk,
+    asked, bulk, done, encode, encode_replies, numbered, paused, preload, readable, say, talk,
 )  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__
@@ -39,7 +40,6 @@ HOUR = 3_600_000  # milliseconds
 UPTIME = 1_000_000_500  # milliseconds: what the clock shows at first, unless a case says otherwise
 TODAY = 1_700_000_000_000  # the same for the wall clock
 IDLE = 5000  # milliseconds: the default
-NIL, ONE = wire.frame(wire.encode_value(None)), wire.frame(wire.encode_value(1))
 
 
 class Clock:
@@ -207,8 +207,8 @@ def a_signal_while_bytes_are_thrown_away(chapter: int) -> None:
         with ExitStack() as stack:
             conns = [stack.enter_context(server.connect()) for _ in range(8)]
             for conn in conns:
-                conn.send(wire.u32(2**32 - 1))
-                conn.expect_closed()
+                conn.send(codec(chapter).bad)
+                conn.expect_refused()
             for _ in range(5):
                 for conn in conns:
                     conn.send_some(b"xxx", 0)
@@ -365,7 +365,7 @@ def every_byte_renews(chapter: int) -> None:
         clock.step(2)
         before = server.fd_count()
         with server.connect() as slow, server.connect() as bad:
-            bad.send(wire.u32(2**32 - 1))
+            bad.send(codec(chapter).bad)
             bad.expect_closed()  # in one direction: what it sends is still read
             for i in range(3):
                 clock.step(IDLE - 1)
@@ -391,7 +391,7 @@ def replies_that_move_renew(chapter: int) -> None:
     with clock.server(chapter, IDLE) as server, server.connect(rcvbuf=1 << 16) as conn, server.connect() as other:
         other.ask("set", "big", b"x" * size, expect=done(chapter))
         clock.rest()
-        conn.send(wire.request("get", "big"))
+        conn.send(asked(chapter, "get", "big"))
         clock.rest()
         for _ in range(4):
             clock.step(IDLE - 1)
@@ -418,7 +418,7 @@ def work_is_not_idleness(chapter: int) -> None:
         say(other)
         clock.rest()
         with paused(server):
-            busy.send(wire.request("get", clock.WORD))
+            busy.send(asked(chapter, "get", clock.WORD))
             other.send(encode(chapter, requests))
         busy.recv(None)
         other.recv(replies[0])
@@ -625,8 +625,8 @@ def time_passes_in_a_read(chapter: int) -> None:
                 conn.pipeline([["set", "k", "v"], ["pexpire", "k", "999"]], [None, 1])
                 clock.rest()
                 with paused(server):
-                    conn.send(wire.request("get", clock.WORD) + wire.request(command, "k", *more) * (asks is conn))
-                    other.send(wire.request(command, "k", *more) * (asks is other))
+                    conn.send(asked(chapter, "get", clock.WORD) + asked(chapter, command, "k", *more) * (asks is conn))
+                    other.send(asked(chapter, command, "k", *more) * (asks is other))
                 conn.recv(None)
                 asks.recv(gone)
         say(other)
@@ -644,14 +644,14 @@ def many_at_one_instant(chapter: int) -> None:
         clock = Clock()
         with clock.server(chapter) as server, server.connect() as conn, server.connect() as other:
             for i in range(pairs):
-                bulk(conn, numbered(range(n), "zadd", "key:######", "1", f"n{i}"), ONE)
-            bulk(conn, numbered(range(n), "pexpire", "key:######", "1000"), ONE)
+                bulk(conn, numbered(range(n), "zadd", "key:######", "1", f"n{i}"), 1)
+            bulk(conn, numbered(range(n), "pexpire", "key:######", "1000"), 1)
             other.ask("set", "stays", "v", expect=None)
             clock.rest()
             before, work = clock.turns, n * (1 + pairs)
             with paused(server):
                 clock.leap(1001)
-                other.send(wire.request("keys") + wire.request("get", f"key:{n - 1:06}"))
+                other.send(asked(chapter, "keys") + asked(chapter, "get", f"key:{n - 1:06}"))
             other.recv([b"stays"])
             other.recv(None)
             clock.rest()
@@ -668,15 +668,15 @@ def what_is_over_gives_way(chapter: int) -> None:
     clock, n = Clock(), 20
     for others in (1024, 1000):  # the table begins to grow at 1025 keys
         with clock.server(chapter) as server, server.connect() as conn:
-            bulk(conn, numbered(range(n), "zadd", "z######", "1", "old"), ONE)
-            bulk(conn, numbered(range(n), "pexpire", "z######", "1000"), ONE)
-            bulk(conn, numbered(range(others - n), "set", "k######", ""), NIL)
+            bulk(conn, numbered(range(n), "zadd", "z######", "1", "old"), 1)
+            bulk(conn, numbered(range(n), "pexpire", "z######", "1000"), 1)
+            bulk(conn, numbered(range(others - n), "set", "k######", ""), None)
             clock.rest()
             words = [["set", "one-more", ""]] * 2 + [["zadd", f"z{i:06}", "2", "new"] for i in range(n)]
             words += [["get", "-"]] * 250 + [["zscore", f"z{i:06}", "new"] for i in range(n)]
             with paused(server):
                 clock.leap(1001)
-                conn.send(b"".join(wire.request(*one) for one in words))
+                conn.send(b"".join(asked(chapter, *one) for one in words))
             for word in words:
                 conn.recv({"set": None, "zadd": 1, "get": None, "zscore": 2.0}[word[0]])
             clock.rest()

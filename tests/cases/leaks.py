@@ -20,6 +20,7 @@ import pytest
 
 from harness import Conn, Err, Server, Status, fail, limit, settings, wait_until, wire
 from harness.build import program
+from harness.codec import codec
 from harness.fake import FakeServer, replies
 from harness.process import SANITIZER, clean_env
 from harness.settings import ROOT
@@ -27,7 +28,7 @@ from harness.wire import frame
 
 from . import case
 from .client_errors import good_talk
-from .talk import bulk, done, encode, encode_replies, found, numbered, preload, say, start, talk, too_much, watched
+from .talk import answered, bulk, done, encode, found, numbered, preload, say, start, talk, too_much, watched
 
 __tracebackhide__ = settings.__tracebackhide__
 
@@ -133,9 +134,9 @@ def everything(server: Server, stack: ExitStack) -> None:
 def _connections(server: Server, stack: ExitStack) -> None:
     chapter = server.chapter
     good = encode(chapter, talk(chapter, 3, "c")[0])
-    bad = [wire.u32(wire.max_msg(chapter) + 1) + b"xyz", wire.u32(2**32 - 1)]
+    bad = [wire.u32(wire.max_msg(chapter) + 1) + b"xyz", codec(chapter).bad]
     if chapter >= 7:
-        bad += list(wire.malformed_requests(chapter).values())
+        bad += list(codec(chapter).malformed().values())
     before = server.fd_count()
     for data in [b"", good[:2], good[:4], good[:-1], good, good + b"\1", *bad, *(good + wrong for wrong in bad[:2])]:
         for how in ("close", "reset", "half"):
@@ -165,10 +166,8 @@ def _strings(conn: Conn) -> None:
         conn.ask("get", "k", expect=found(chapter, value.encode()))
     for words in (["del", "k"], ["del", "k"], ["get", "none"], ["nonsense"], ["get"], ["set", "k"], ["del", "k", "k"]):
         conn.ask(*words)
-    nil = encode_replies(chapter, [done(chapter)])
-    bulk(conn, numbered(range(3000), "set", "key:######", "value"), nil)  # the table grows
-    one = encode_replies(chapter, [Status(0, b"") if chapter < 9 else 1])
-    bulk(conn, numbered(range(0, 3000, 2), "del", "key:######"), one)
+    bulk(conn, numbered(range(3000), "set", "key:######", "value"), done(chapter))  # the table grows
+    bulk(conn, numbered(range(0, 3000, 2), "del", "key:######"), Status(0, b"") if chapter < 9 else 1)
 
 
 def _large(conn: Conn) -> None:
@@ -186,13 +185,12 @@ def _large(conn: Conn) -> None:
 
 
 def _sets(conn: Conn) -> None:
-    one = frame(wire.encode_value(1))
-    bulk(conn, numbered(range(300), "zadd", "z", "1.5", "name:######"), one)
+    bulk(conn, numbered(range(300), "zadd", "z", "1.5", "name:######"), 1)
     conn.ask("zadd", "z", "2", "name:000000", expect=0)
     conn.ask("zadd", "z", "2", "name:000000", expect=0)
     conn.ask("zscore", "z", "name:000000", expect=2.0)
     conn.ask("zquery", "z", "1", "", "0", "10")
-    bulk(conn, numbered(range(0, 300, 3), "zrem", "z", "name:######"), one)
+    bulk(conn, numbered(range(0, 300, 3), "zrem", "z", "name:######"), 1)
     for words in (
         ["zrem", "z", "none"], ["zrem", "none", "a"], ["zscore", "none", "a"], ["zscore", "z", "none"],
         ["zadd", "z", "nan", "a"],
@@ -203,20 +201,19 @@ def _sets(conn: Conn) -> None:
     conn.ask("zadd", "short", "1", "only", expect=1)
     conn.ask("zrem", "short", "only", expect=1)  # and the key with it
     for name in ("gone", "replaced", "stays"):
-        bulk(conn, numbered(range(50), "zadd", name, "1", "name:######"), one)
+        bulk(conn, numbered(range(50), "zadd", name, "1", "name:######"), 1)
     conn.ask("del", "gone", expect=1)
     conn.ask("set", "replaced", "by a string")
 
 
 def _deadlines(conn: Conn) -> None:
-    one = frame(wire.encode_value(1))
-    bulk(conn, numbered(range(500), "set", "t:######", ""), frame(wire.encode_value(None)))
-    bulk(conn, numbered(range(500), "pexpire", "t:######", "600000"), one)
-    bulk(conn, numbered(range(0, 100), "del", "t:######"), one)
-    bulk(conn, numbered(range(100, 200), "persist", "t:######"), one)
-    bulk(conn, numbered(range(200, 300), "set", "t:######", "x"), frame(wire.encode_value(None)))
-    bulk(conn, numbered(range(300, 400), "pexpire", "t:######", "0"), one)
-    bulk(conn, numbered(range(400, 450), "pexpire", "t:######", "1"), one)
+    bulk(conn, numbered(range(500), "set", "t:######", ""), None)
+    bulk(conn, numbered(range(500), "pexpire", "t:######", "600000"), 1)
+    bulk(conn, numbered(range(0, 100), "del", "t:######"), 1)
+    bulk(conn, numbered(range(100, 200), "persist", "t:######"), 1)
+    bulk(conn, numbered(range(200, 300), "set", "t:######", "x"), None)
+    bulk(conn, numbered(range(300, 400), "pexpire", "t:######", "0"), 1)
+    bulk(conn, numbered(range(400, 450), "pexpire", "t:######", "1"), 1)
     conn.ask("zadd", "soon", "1", "a", expect=1)
     conn.ask("pexpire", "soon", "1", expect=1)
     conn.ask("zadd", "later", "1", "a", expect=1)
@@ -228,9 +225,8 @@ def _deadlines(conn: Conn) -> None:
 
 def _for_the_pool(conn: Conn) -> None:
     """Sets that the loop does not free itself: deleted, replaced, expired, and still there at the end."""
-    one = frame(wire.encode_value(1))
     for name in ("big1", "big2", "big3", "big4"):
-        bulk(conn, numbered(range(10_001), "zadd", name, "1", "n######"), one)
+        bulk(conn, numbered(range(10_001), "zadd", name, "1", "n######"), 1)
     conn.ask("pexpire", "big2", "1", expect=1)
     wait_until(lambda: conn.ask("pttl", "big2") == -2, "the large set expires")
     conn.ask("set", "big3", "x")
@@ -266,9 +262,9 @@ def _server_sessions(chapter: int, command: Optional[List[str]], watch: Watch) -
         left = watch()
         with start(chapter, command=command, env=left.env if left else {}) as server, server.connect() as conn:
             n = 4096 + 8  # tables grow where there are eight times as many keys as buckets: this one has just begun to
-            bulk(conn, numbered(range(n), "set", "key:######", ""), encode_replies(chapter, [done(chapter)]))
+            bulk(conn, numbered(range(n), "set", "key:######", ""), done(chapter))
             if chapter >= 11:
-                bulk(conn, numbered(range(n - 2), "zadd", "z", "1", "name:######"), frame(wire.encode_value(1)))
+                bulk(conn, numbered(range(n - 2), "zadd", "z", "1", "name:######"), 1)
                 conn.ask("del", "z", expect=1)
                 conn.ask("set", "another", "", expect=None)
             _ends(server, left, "a server whose table is growing")
@@ -280,7 +276,7 @@ def _server_sessions(chapter: int, command: Optional[List[str]], watch: Watch) -
             late = stack.enter_context(server.connect(rcvbuf=4096))
             late.send_some(encode(chapter, too_much(chapter)[0][:20]), 0.02)
             conns = [stack.enter_context(server.connect()) for _ in range(4)]
-            for conn, data in zip(conns, (b"", b"\1", b"\5\0\0\0he", wire.u32(2**32 - 1))):
+            for conn, data in zip(conns, (b"", codec(chapter).half[:1], codec(chapter).half, codec(chapter).bad)):
                 conn.send_some(data)
             for conn in conns:
                 conn.read_to_end()
@@ -326,16 +322,16 @@ def _client_runs(chapter: int) -> "List[Tuple[str, List[str], bytes, Callable[[s
         return runs + [("a reply as long as may be", ["get", "k"], b"", replies(frame(wire.u32(0) + b"x" * 4092)), 0)]
     if chapter < 9:
         return runs
-    nil = frame(wire.encode_value(None))
+    nil = answered(chapter, None)
     deep = frame((b"\4" + wire.u32(1)) * 900 + b"\0")
     long, too_long = (b"set k " + b"x" * n + b"\nget k\n" for n in (3_000_000, 33 << 20))
 
     return runs + [
-        ("one command", ["set", "k", "v" * 100_000], b"", replies(frame(wire.encode_value(b"y" * 300_000))), 0),
+        ("one command", ["set", "k", "v" * 100_000], b"", replies(answered(chapter, b"y" * 300_000)), 0),
         ("an array", ["keys"], b"", replies(deep), 0),
         ("too many arguments", ["x"] * 1025, b"", replies(nil), 1),
         ("many lines", [], b"get k\n" * 50, replies(*[nil] * 50), 0),
-        ("long lines and replies", [], long, replies(nil, frame(wire.encode_value(b"y" * 3_000_000))), 0),
+        ("long lines and replies", [], long, replies(nil, answered(chapter, b"y" * 3_000_000)), 0),
         ("lines that cannot be sent", [], b'set k "\nget \0\n' + b"x " * 1025 + b"\nget k", replies(nil), 1),
         ("no line", [], b"", replies(), 0),
     ] + [("a line that is too long", [], too_long, replies(nil), 1)] * (chapter == 9)

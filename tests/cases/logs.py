@@ -14,6 +14,7 @@ from typing import Dict, List, NamedTuple
 
 from harness import Server, fail, seed, settings, wait_until, wire
 
+from harness.codec import codec
 from harness.failure import Failure, cause
 
 from . import case
@@ -67,11 +68,11 @@ def _ends(chapter: int) -> List[End]:
         End(one + b"\5\0\0\0hel", 1, "close", says[:1] + cut),
         End(b"\5\0\0\0hel", 0, "half", cut),
         End(wire.u32(most + 1), 0, "half", ["too long"]),
-        End(wire.u32(2**32 - 1), 0, "close", ["too long"]),
+        End(codec(chapter).bad, 0, "close", ["too long"]),
         End(one + wire.u32(most + 1) * (1 if chapter == 4 else 50), 1, "half", [*says[:1], "too long"]),
     ]
     if chapter >= 7:
-        bad = list(wire.malformed_requests(chapter).values())
+        bad = list(codec(chapter).malformed().values())
         ends += [End(data, 0, "half", ["bad req"]) for data in bad]
         ends += [End(two + data + two, 2, "close", ["bad req"]) for data in bad[:3]]
     return ends

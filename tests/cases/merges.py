@@ -10,7 +10,7 @@ from pathlib import Path
 from harness import fail, settings
 
 from . import case
-from .talk import bulk, done, encode_replies, numbered, preload, say, start, watched
+from .talk import bulk, done, numbered, preload, say, start, watched
 
 __tracebackhide__ = settings.__tracebackhide__
 
@@ -42,9 +42,8 @@ def merged_a_few_at_a_time(chapter: int) -> None:
         return
     merges, n = Merges(), 20_000
     with start(chapter, env=merges.env) as server, server.connect() as conn:
-        bulk(conn, numbered(range(n), "set", "key:######", "value"), encode_replies(chapter, [done(chapter)]))
-        gone = encode_replies(chapter, [done(chapter) if chapter < 9 else 1])
-        bulk(conn, numbered(range(n), "del", "key:######"), gone)
+        bulk(conn, numbered(range(n), "set", "key:######", "value"), done(chapter))
+        bulk(conn, numbered(range(n), "del", "key:######"), done(chapter) if chapter < 9 else 1)
         say(conn)
     if merges.most() > n // 4:
         fail(f"{n} keys were deleted, and {merges.most()} of the freed blocks waited to be merged in one go")

@@ -186,7 +186,7 @@ def leaves_with_many_keys(chapter: int) -> None:
     for what, requests, reply in many:
         frees = Frees()
         with start(chapter, env=frees.env) as server, server.connect() as conn:
-            bulk(conn, requests, encode_replies(chapter, [reply]))
+            bulk(conn, requests, reply)
             before = frees.now()
             leaves(server, signal.SIGTERM, f"a server with {n} {what}")
         if frees.now() - before > n // 2:

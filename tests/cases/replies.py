@@ -8,10 +8,12 @@ from contextlib import ExitStack
 from typing import List, Set, Tuple
 
 from harness import ANY, AnyOrder, Conn, Err, Server, exchange, fail, seed, settings, wire
-from harness.wire import ERR_2BIG, ERR_ARG, encode_value, frame, request
+from harness.wire import ERR_2BIG, ERR_ARG
 
 from . import case
-from .talk import SMALL, Counts, Sends, bulk, numbered, paused, say, start, still_serves, uses_no_cpu, watched
+from .talk import (
+    SMALL, Counts, Sends, answered, asked, bulk, numbered, paused, say, start, still_serves, uses_no_cpu, watched,
+)  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__
 
@@ -61,7 +63,7 @@ def replies_byte_for_byte(chapter: int) -> None:
             (["get", "k"], "00"),
             (["aaa", "bbb"], "01 01000000 0b000000 556e6b6e6f776e20636d64"),
         ):
-            conn.send(request(*words))
+            conn.send(asked(chapter, *words))
             conn.expect_bytes(wire.frame(bytes.fromhex(body)))
         for words in (["get"], ["get", "k", "k"], ["set", "k"], ["del"], ["keys", "k"]):
             conn.ask(*words, expect=Err(ERR_ARG))
@@ -171,7 +173,7 @@ def long_messages_in_random_pieces(chapter: int) -> None:
     with start(chapter) as server, server.connect() as one, server.connect() as two:
         for conn, key in ((one, b"one"), (two, b"two")) * 3:
             values = [filled(rng.choice([0, 10, 3000, 20_000, 70_000, 400_000]), rng.randrange(256)) for _ in range(12)]
-            data = b"".join(request("set", key, value) + request("get", key) for value in values)
+            data = b"".join(asked(chapter, "set", key, value) + asked(chapter, "get", key) for value in values)
             pos = 0
             while pos < len(data):
                 size = rng.choice([1, 3, 100, 5000, 60_000, 300_000])
@@ -187,7 +189,7 @@ def memory_follows_the_bytes_that_came(chapter: int) -> None:
     """A message of 16 MiB is announced, comes in parts, and is answered; others are served all along."""
     most = 16 * MIB
     value = filled(most - len(wire.body("set", "k", "")))
-    data = request("set", "k", value)
+    data = asked(chapter, "set", "k", value)
     with start(chapter) as server, server.connect() as conn, server.connect() as other:
         say(other, tag="other")
         before = server.rss_kb()
@@ -232,7 +234,7 @@ def long_lies_about_strings(chapter: int) -> None:
         for n in (MIB - 1, MIB + 1, 2**31, 2**32 - 1, 2**32 - at - 4):
             body[at : at + 4] = wire.u32(n)
             with server.connect() as conn:
-                conn.send(request("get", "k"))
+                conn.send(asked(chapter, "get", "k"))
                 conn.recv(None)
                 conn.send(wire.frame(bytes(body)))
                 conn.expect_closed()
@@ -337,8 +339,8 @@ def what_keys_prints_is_counted_on_every_road(chapter: int) -> None:
 
 def many_buckets(conn: Conn) -> None:
     """There were many keys and are none, so `keys` looks into 131,072 buckets and has a short reply."""
-    bulk(conn, numbered(range(140_000), "set", "key:######", ""), frame(encode_value(None)))
-    bulk(conn, numbered(range(140_000), "del", "key:######"), frame(encode_value(1)))
+    bulk(conn, numbered(range(140_000), "set", "key:######", ""), None)
+    bulk(conn, numbered(range(140_000), "del", "key:######"), 1)
 
 
 @case(since=9, inside=True)
@@ -353,12 +355,12 @@ def one_long_request_a_turn(chapter: int) -> None:
         many_buckets(conns[0])
         with paused(server):
             for conn in conns[:-1]:
-                conn.send(request("keys"))
-            conns[-1].send(request("get", "k"))
+                conn.send(asked(chapter, "keys"))
+            conns[-1].send(asked(chapter, "get", "k"))
             sends.reset()
         for conn in conns[:-1]:
-            conn.expect_bytes(frame(encode_value([])))
-        conns[-1].expect_bytes(frame(encode_value(None)))
+            conn.expect_bytes(answered(chapter, []))
+        conns[-1].expect_bytes(answered(chapter, None))
         turns = [turn for turn, _ in sends.since()]
         long_ones = turns[1:]
         if len(turns) != 13 or turns[0] > long_ones[0] or sends.since()[0][1] != max(fd for _, fd in sends.since()):
@@ -378,11 +380,11 @@ def long_requests_take_turns(chapter: int) -> None:
             conn.ask("get", "k", expect=None)
         many_buckets(we)
         with paused(server):
-            first.send(request("keys") * times)
-            we.send(request("keys"))
-            last.send(request("keys") * times)
+            first.send(asked(chapter, "keys") * times)
+            we.send(asked(chapter, "keys"))
+            last.send(asked(chapter, "keys") * times)
             sends.reset()
-        reply = frame(encode_value([]))
+        reply = answered(chapter, [])
         we.expect_bytes(reply)
         first.expect_bytes(reply * times)
         last.expect_bytes(reply * times)
@@ -398,12 +400,12 @@ def keys_of_an_emptied_table(chapter: int) -> None:
     them, in one read, are not one turn."""
     n, times, counts = 40_000, 1000, Counts()
     with start(chapter, env=counts.env) as server, server.connect() as conn:
-        bulk(conn, numbered(range(n), "set", "key:######", ""), frame(encode_value(None)))
-        bulk(conn, numbered(range(n), "del", "key:######"), frame(encode_value(1)))
+        bulk(conn, numbered(range(n), "set", "key:######", ""), None)
+        bulk(conn, numbered(range(n), "del", "key:######"), 1)
         with paused(server):
-            conn.send(request("keys") * times)
+            conn.send(asked(chapter, "keys") * times)
             counts.reset()
-        conn.expect_bytes(frame(encode_value([])) * times)
+        conn.expect_bytes(answered(chapter, []) * times)
         if counts.polls < times // 8:
             fail(f"{times} `keys` of a table with {n // 2} buckets took the server {counts.polls} turns")
 
@@ -421,7 +423,7 @@ def huge_replies_that_nobody_reads(chapter: int) -> None:
         expect = [values[i % 4] if i % 2 else None for i in range(80)]
         before = server.rss_kb()
         with server.connect(rcvbuf=1 << 20) as conn:
-            conn.send(b"".join(request(*words) for words in requests))
+            conn.send(b"".join(asked(chapter, *words) for words in requests))
             say(other, 10, "other")
             uses_no_cpu(server, "a client that does not read 80 MiB of replies")
             memory_below(server, before, 16, "80 MiB of replies wait for a client that does not read")
@@ -439,7 +441,7 @@ def many_that_do_not_read(chapter: int) -> None:
         before = server.rss_kb()
         for _ in range(20):
             conn = stack.enter_context(server.connect(rcvbuf=SMALL))
-            conn.send(request("get", "k") * 512)
+            conn.send(asked(chapter, "get", "k") * 512)
         say(other, 10, "other")
         memory_below(server, before, 20, "20 clients have asked for 64 MiB each and do not read")
 
@@ -450,7 +452,7 @@ def half_closed_behind_long_replies(chapter: int) -> None:
     value = filled(2 * MIB)
     with start(chapter) as server, server.connect() as conn:
         conn.ask("set", "k", value, expect=None)
-        conn.send((request("get", "k") + request("get", "none")) * 10)
+        conn.send((asked(chapter, "get", "k") + asked(chapter, "get", "none")) * 10)
         conn.shutdown_write()
         for _ in range(10):
             conn.recv(value)
@@ -468,7 +470,7 @@ def long_replies_before_a_bad_message(chapter: int) -> None:
             wire.u32(LIMIT + 1), wire.frame(b""), wire.frame(wire.u32(0)), wire.frame(wire.body("get", count=2))
         ):
             with server.connect() as conn:
-                conn.send(request("get", "k") * 4 + bad + request("set", "k", "bad") * 10)
+                conn.send(asked(chapter, "get", "k") * 4 + bad + asked(chapter, "set", "k", "bad") * 10)
                 for _ in range(4):
                     conn.recv(value)
                 conn.expect_closed()
@@ -481,8 +483,8 @@ def a_long_message_beside_others(chapter: int) -> None:
     value = filled(10 * MIB)
     with start(chapter) as server, ExitStack() as stack:
         conns = [stack.enter_context(server.connect()) for _ in range(3)]
-        small = b"".join(request("set", "s", str(i)) + request("get", "s") for i in range(1000))
-        jobs = [(conns[i], request("set", f"k{i}", value) + request("get", f"k{i}"), 2) for i in range(2)]
+        small = b"".join(asked(chapter, "set", "s", str(i)) + asked(chapter, "get", "s") for i in range(1000))
+        jobs = [(conns[i], asked(chapter, "set", f"k{i}", value) + asked(chapter, "get", f"k{i}"), 2) for i in range(2)]
         bodies = exchange([*jobs, (conns[2], small, 2000)])
         for i in range(2):
             conns[i].check(bodies[i][0], None, ("set", f"k{i}", "..."))
@@ -502,7 +504,7 @@ def one_read_and_one_write_a_batch(chapter: int) -> None:
         conn.ask("set", "k", "v", expect=None)
         counts.reset()
         with paused(server):
-            conn.send(request("get", "k") * n)
+            conn.send(asked(chapter, "get", "k") * n)
         for _ in range(n):
             conn.recv(b"v")
         if not 1 <= counts.reads <= 8 or not 1 <= counts.writes <= 4:
@@ -538,16 +540,16 @@ def the_first_byte_of_a_request_keeps_a_byte(chapter: int) -> None:
         for conn in conns:
             say(conn)
         before = server.rss_kb()
-        next_one = request("get", b"k")
+        next_one = asked(chapter, "get", b"k")
         for conn in conns:
-            conn.send(request("get", bytes(size)) + next_one[:1])
-            conn.expect_bytes(frame(encode_value(None)))
+            conn.send(asked(chapter, "get", bytes(size)) + next_one[:1])
+            conn.expect_bytes(answered(chapter, None))
         for conn in conns:
             say(stack.enter_context(server.connect()))
         memory_below(server, before, 8, "three clients have sent 30 MiB, and then the first byte of a request")
         for conn in conns:
             conn.send(next_one[1:])
-            conn.expect_bytes(frame(encode_value(None)))
+            conn.expect_bytes(answered(chapter, None))
 
 
 @case(since=9)
@@ -558,9 +560,9 @@ def the_rest_of_a_reply_keeps_no_more_than_itself(chapter: int) -> None:
     with start(chapter) as server, server.connect(rcvbuf=1 << 16) as conn, server.connect() as other:
         other.ask("set", "k", value, expect=None)
         say(other, tag="other")
-        reply = frame(encode_value(value))
+        reply = answered(chapter, value)
         before = server.rss_kb()
-        conn.send(request("get", "k"))
+        conn.send(asked(chapter, "get", "k"))
         conn.expect_bytes(reply[: 24 * MIB])
         say(other, 4, "other")
         memory_below(server, before, 12, "a client has taken 24 of 30 MiB")
@@ -576,13 +578,13 @@ def a_slow_reader_gets_it_all(chapter: int) -> None:
     with start(chapter) as server, server.connect(rcvbuf=1 << 16) as conn:
         for i, value in enumerate(values):
             conn.ask("set", f"k{i}", value, expect=None)
-        asked: List[int] = []
+        waiting: List[int] = []
         for _ in range(25):
             more = [rng.randrange(5) for _ in range(20)]
-            conn.send_some(b"".join(request("get", f"k{i}") for i in more), 1)
-            asked += more
-            while asked and rng.random() < 0.9:
-                conn.recv(values[asked.pop(0)])
-        for i in asked:
+            conn.send_some(b"".join(asked(chapter, "get", f"k{i}") for i in more), 1)
+            waiting += more
+            while waiting and rng.random() < 0.9:
+                conn.recv(values[waiting.pop(0)])
+        for i in waiting:
             conn.recv(values[i])
         conn.ask("keys", expect=ANY)

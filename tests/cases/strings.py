@@ -19,7 +19,7 @@ from harness.wire import frame, request, u32
 
 from . import case
 from .processes import one_line
-from .talk import done, found, missing, start
+from .talk import asked, done, found, missing, start
 
 __tracebackhide__ = settings.__tracebackhide__
 
@@ -271,7 +271,7 @@ def names_that_are_no_commands(chapter: int) -> None:
         conn.ask("get", "k", expect=found(chapter, b"v"))
 
 
-@case(since=7, at=AT_NAMES)
+@case(since=7, binary=True, at=AT_NAMES)
 def commands_of_later_chapters(chapter: int) -> None:
     """They are unknown, with any number of arguments."""
     with start(chapter) as server, server.connect() as conn:
@@ -283,7 +283,7 @@ def commands_of_later_chapters(chapter: int) -> None:
         conn.ask("get", "k", expect=found(chapter, b"v"))
 
 
-@case(since=7, at=AT_NAMES)
+@case(since=7, binary=True, at=AT_NAMES)
 def wrong_numbers_of_arguments(chapter: int) -> None:
     """For every command there is: an error that says so, not `Unknown cmd`, and nothing is done."""
     arguments = [b"k", b"1", b"1", b"1", b"1"] + [b"k"] * 100
@@ -301,7 +301,7 @@ def wrong_numbers_of_arguments(chapter: int) -> None:
         conn.ask("get", "k", expect=found(chapter, b"v"))
 
 
-@case(since=7, at=AT_REQUESTS)
+@case(since=7, binary=True, at=AT_REQUESTS)
 def as_many_strings_as_there_may_be(chapter: int) -> None:
     """1024 strings, in 07 and 08 as many as fit into a message, are a request like any."""
     most = min(wire.MAX_STRINGS, (wire.max_msg(chapter) - 4) // 4)
@@ -314,7 +314,7 @@ def as_many_strings_as_there_may_be(chapter: int) -> None:
             conn.ask("get", "", expect=missing(chapter))
             if chapter >= 9:
                 conn.ask(*["x" * 100] * most, expect=unknown(chapter))
-                conn.send(request(*["x"] * (most + 1)))
+                conn.send(asked(chapter, *["x"] * (most + 1)))
                 conn.expect_closed()
         with server.connect() as conn:
             conn.ask("get", "", expect=missing(chapter))
@@ -360,16 +360,16 @@ def bad_requests() -> Dict[str, bytes]:
     }
 
 
-@case(since=7, at=AT_REQUESTS)
+@case(since=7, binary=True, at=AT_REQUESTS)
 def nothing_of_a_bad_request_is_executed(chapter: int) -> None:
     """What came before it is answered, what comes after it is not, and nobody else notices."""
     with start(chapter) as server, server.connect() as other:
         other.ask("set", "k", "good", expect=done(chapter))
         for what, bad in bad_requests().items():
             with server.connect() as conn:
-                before = request("set", "before", what) + request("get", "k")
+                before = asked(chapter, "set", "before", what) + asked(chapter, "get", "k")
                 try:
-                    conn.send(before + bad + request("set", "after", "1"))
+                    conn.send(before + bad + asked(chapter, "set", "after", "1"))
                     conn.recv(done(chapter))
                     conn.recv(found(chapter, b"good"))
                     conn.expect_closed()
@@ -383,12 +383,12 @@ def nothing_of_a_bad_request_is_executed(chapter: int) -> None:
 @case(since=7, at=AT_REQUESTS)
 def nothing_of_a_cut_request_is_executed(chapter: int) -> None:
     """`set k new`, ended behind each of its bytes. What came before it is done and answered."""
-    data = request("set", "k", "new")
+    data = asked(chapter, "set", "k", "new")
     with start(chapter) as server, server.connect() as other:
         other.ask("set", "k", "old", expect=done(chapter))
         for cut in range(len(data)):
             with server.connect() as conn:
-                conn.send(request("set", "cut", str(cut)) + data[:cut])
+                conn.send(asked(chapter, "set", "cut", str(cut)) + data[:cut])
                 conn.shutdown_write()
                 conn.recv(done(chapter))
                 conn.expect_closed()
@@ -396,15 +396,15 @@ def nothing_of_a_cut_request_is_executed(chapter: int) -> None:
             other.ask("get", "cut", expect=found(chapter, b"%d" % cut))
 
 
-@case(since=7, at=AT_REQUESTS)
+@case(since=7, binary=True, at=AT_REQUESTS)
 def answers_before_a_frame_above_the_limit(chapter: int) -> None:
     """They arrive however much lies behind the bad length, which is not taken for requests."""
     most = wire.max_msg(chapter)
     with start(chapter) as server, server.connect() as other:
         for n in (most + 1, 2**31, 2**32 - 4, 2**32 - 1):
-            for behind in (b"", wire.body("set", "k", "bad"), request("set", "k", "bad") * 400):
+            for behind in (b"", wire.body("set", "k", "bad"), asked(chapter, "set", "k", "bad") * 400):
                 with server.connect() as conn:
-                    conn.send(request("set", "n", str(n)) * 3 + u32(n) + behind)
+                    conn.send(asked(chapter, "set", "n", str(n)) * 3 + u32(n) + behind)
                     for _ in range(3):
                         conn.recv(done(chapter))
                     with contextlib.suppress(OSError):  # it may have closed by now
@@ -414,7 +414,7 @@ def answers_before_a_frame_above_the_limit(chapter: int) -> None:
         other.ask("get", "k", expect=missing(chapter))
 
 
-@case(since=7, at=AT_REQUESTS)
+@case(since=7, binary=True, at=AT_REQUESTS)
 def mutated_requests(chapter: int) -> None:
     """Valid requests with a few bytes changed, gone or doubled: each is answered as the model does,
     or refused where it is malformed."""
@@ -592,7 +592,7 @@ def keys_that_collide_on_purpose(chapter: int) -> None:
 
 def _time_to_set(chapter: int, keys: Sequence[bytes]) -> float:
     """Seconds that it takes to set the keys in an empty server."""
-    data = b"".join(request("set", key, "v") for key in keys)
+    data = b"".join(asked(chapter, "set", key, "v") for key in keys)
     with start(chapter) as server, server.connect() as conn:
         began = time.monotonic()
         (replies,) = exchange([(conn, data, len(keys))])

@@ -14,9 +14,10 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Dict, Iterable, Iterator, List, Sequence, Tuple
+from typing import Dict, Iterator, List, Sequence, Tuple
 
-from harness import Conn, Server, Status, fail, limit, settings, wait_until, wire
+from harness import Conn, Server, Status, fail, limit, resp, settings, wait_until, wire
+from harness.codec import codec
 from harness.wire import Arg
 
 __tracebackhide__ = settings.__tracebackhide__
@@ -35,7 +36,7 @@ def start(chapter: int, **options: object) -> Server:
 
 def done(chapter: int) -> object:
     """The reply to a `set`."""
-    return Status(0, b"") if chapter < 9 else None
+    return Status(0, b"") if chapter < 9 else None if chapter < wire.RESP_FROM else resp.OK
 
 
 def found(chapter: int, value: bytes) -> object:
@@ -84,14 +85,24 @@ def too_much(chapter: int) -> Tuple[List[Request], List[object]]:
 
 def encode(chapter: int, requests: Sequence[Request]) -> bytes:
     """The bytes of these requests, one after the other."""
-    if chapter >= 7:
-        return b"".join(wire.request(*args) for args in requests)
-    return b"".join(wire.frame(wire.to_bytes(text)) for (text,) in requests)
+    request = codec(chapter).request
+    return b"".join(request(*args) for args in requests)
+
+
+def asked(chapter: int, *words: Arg) -> bytes:
+    """The bytes of one request."""
+    return codec(chapter).request(*words)
+
+
+def answered(chapter: int, value: object, *words: Arg) -> bytes:
+    """The bytes of a reply. words are those of the request, where it is a `set` (RESP has another nothing for it)."""
+    return codec(chapter).reply(value, *words)
 
 
 def encode_replies(chapter: int, replies: Sequence[object]) -> bytes:
     """The bytes of these replies, one after the other."""
-    return b"".join(wire.frame(wire.encode_reply(chapter, reply)) for reply in replies)
+    reply = codec(chapter).reply
+    return b"".join(reply(value) for value in replies)
 
 
 def say(conn: Conn, n: int = 2, tag: str = "say") -> None:
@@ -267,18 +278,31 @@ def _state(pid: int) -> str:
         return f.read().rpartition(")")[2].split()[0]
 
 
-def numbered(numbers: Iterable[int], *words: Arg) -> List[bytes]:
+class Numbered:
+    """Requests with the same words, in which ###### stands for a number."""
+
+    def __init__(self, numbers: Sequence[int], words: Sequence[Arg]) -> None:
+        self.numbers, self.words = numbers, words
+
+    def encode(self, chapter: int) -> List[bytes]:
+        """The bytes of each."""
+        parts = asked(chapter, *self.words).split(b"######")
+        return [(b"%06d" % i).join(parts) for i in self.numbers]
+
+
+def numbered(numbers: Sequence[int], *words: Arg) -> Numbered:
     """Requests with these words, in which ###### stands for the number."""
-    parts = wire.request(*words).split(b"######")
-    return [(b"%06d" % i).join(parts) for i in numbers]
+    return Numbered(numbers, words)
 
 
-def bulk(conn: Conn, requests: Sequence[bytes], reply: bytes) -> None:
-    """Sends requests that all have the same reply."""
-    for i in range(0, len(requests), 1000):
-        part = requests[i : i + 1000]
+def bulk(conn: Conn, requests: Numbered, reply: object) -> None:
+    """Sends requests that all have this reply."""
+    data = requests.encode(conn.chapter)
+    answer = answered(conn.chapter, reply, *requests.words)
+    for i in range(0, len(data), 1000):
+        part = data[i : i + 1000]
         conn.send(b"".join(part))
-        conn.expect_bytes(reply * len(part))
+        conn.expect_bytes(answer * len(part))
 
 
 class Hammer:

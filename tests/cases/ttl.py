@@ -19,7 +19,7 @@ from harness.model import BAD_INTS, INT64_MAX, INT64_MIN
 
 from . import case
 from .idle import Pace, closes, in_time, now_ms, timed
-from .talk import Counts, Hammer, Hold, bulk, numbered, paused, preload, say, start, uses_no_cpu, watched
+from .talk import Counts, Hammer, Hold, answered, asked, bulk, numbered, paused, preload, say, start, uses_no_cpu, watched
 
 __tracebackhide__ = settings.__tracebackhide__
 
@@ -29,7 +29,6 @@ LOOKS_AT = (
 
 GONE = 2  # ms after a deadline, when the whole milliseconds of any clock have passed it
 FAR = 10**9  # ms: twelve days
-NIL, ONE = wire.frame(wire.encode_value(None)), wire.frame(wire.encode_value(1))
 
 
 def until(ms: float) -> None:
@@ -345,8 +344,8 @@ def an_expired_key_is_gone_for_every_command(chapter: int) -> None:
                     words = ["set", key, "old"] if kind == "string" else ["zadd", key, "1", "n"]
                     requests += [words, ["pexpire", key, "30"]]
                 conn.ask("set", "other", "v", expect=None)
-                bulk(conn, numbered(range(1000), "set", "before:######", ""), NIL)
-                bulk(conn, numbered(range(1000), "pexpire", "before:######", "28"), ONE)
+                bulk(conn, numbered(range(1000), "set", "before:######", ""), None)
+                bulk(conn, numbered(range(1000), "pexpire", "before:######", "28"), 1)
                 conn.pipeline(requests)
                 deadline = now_ms() + 30
                 requests = []
@@ -361,7 +360,7 @@ def an_expired_key_is_gone_for_every_command(chapter: int) -> None:
                 requests.append(["keys"])
                 expect.append(AnyOrder([b"other", *left]))
                 with paused(server):
-                    conn.send(b"".join(wire.request(*words) for words in requests))
+                    conn.send(b"".join(asked(chapter, *words) for words in requests))
                     until(deadline + GONE)
                 for reply in expect:
                     conn.recv(reply)
@@ -507,13 +506,13 @@ def keys_does_not_count_the_expired(chapter: int) -> None:
             conn.ask("set", name, "", expect=None)
         conn.ask("keys", expect=Err(wire.ERR_2BIG))
         ms = int(limit(500))
-        bulk(conn, numbered(range(2000), "set", "brief ######", ""), NIL)
-        bulk(conn, numbered(range(2000), "pexpire", "brief ######", ms), ONE)  # these are the first to be removed
+        bulk(conn, numbered(range(2000), "set", "brief ######", ""), None)
+        bulk(conn, numbered(range(2000), "pexpire", "brief ######", ms), 1)  # these are the first to be removed
         for name, left in zip(names, (FAR, ms, ms, FAR)):
             conn.ask("pexpire", name, left, expect=1)
         with paused(server):
             until(now_ms() + ms + GONE)
-            conn.send(wire.request("keys"))
+            conn.send(asked(chapter, "keys"))
         conn.recv(AnyOrder([b"k", names[0], names[3]]))
         conn.ask("set", names[1], "", expect=None)
         conn.ask("keys", expect=Err(wire.ERR_2BIG))
@@ -535,12 +534,12 @@ def keys_go_as_fast_as_they_come(chapter: int) -> None:
         conns = [stack.enter_context(server.connect()) for _ in range(clients)]
         with paused(server):  # so that all have something in every turn
             for i, conn in enumerate(conns):
-                sets = numbered(range(i * n, (i + 1) * n), "set", "key:######", "")
-                ttls = numbered(range(i * n, (i + 1) * n), "pexpire", "key:######", "1")
+                sets = numbered(range(i * n, (i + 1) * n), "set", "key:######", "").encode(chapter)
+                ttls = numbered(range(i * n, (i + 1) * n), "pexpire", "key:######", "1").encode(chapter)
                 conn.send(b"".join(one for pair in zip(sets, ttls) for one in pair))
             before = _turns(file.name)
         for conn in conns:
-            conn.expect_bytes((NIL + ONE) * n)
+            conn.expect_bytes((answered(chapter, None, "set") + answered(chapter, 1)) * n)
         uses_no_cpu(server, "no key left")
         turns = _turns(file.name) - before
         if turns > clients * n // 400:
@@ -555,8 +554,8 @@ def the_time_of_a_request(chapter: int) -> None:
         conn.ask("set", "k", "v")
         conn.ask("pexpire", "k", ttl, expect=1)
         gone = now_ms() + ttl + GONE
-        conn.send(wire.request("get", hold.WORD) + wire.request("get", "k"))
-        other.send(wire.request("get", "k"))
+        conn.send(asked(chapter, "get", hold.WORD) + asked(chapter, "get", "k"))
+        other.send(asked(chapter, "get", "k"))
         wait_until(hold.is_held, "the server reads the request")
         until(gone)
         hold.release()
@@ -572,12 +571,12 @@ def none_of_many_is_seen_again(chapter: int) -> None:
     n = 6000
     with start(chapter) as server, server.connect() as conn, server.connect() as other:
         keys = [b"key:%06d" % i for i in range(n)]
-        bulk(conn, numbered(range(n), "set", "key:######", "v"), NIL)
+        bulk(conn, numbered(range(n), "set", "key:######", "v"), None)
         other.ask("set", "stays", "v")
         gone = 0.0
         for i in range(0, n, 1000):
             ttl = 150 - i // 50
-            bulk(conn, numbered(range(i, i + 1000), "pexpire", "key:######", ttl), ONE)
+            bulk(conn, numbered(range(i, i + 1000), "pexpire", "key:######", ttl), 1)
             gone = max(gone, now_ms() + ttl + GONE)
         names = ["get", "pttl", "persist", "del", "zscore"]
         none = {"get": None, "pttl": -2, "persist": 0, "del": 0, "zscore": None}
@@ -595,17 +594,17 @@ def keys_come_back_while_others_expire(chapter: int) -> None:
     with start(chapter) as server, server.connect() as conn:
         keys = [b"key:%06d" % i for i in range(n)]
         for words in (("set", "new"), ("zadd", "1", "new")):
-            bulk(conn, numbered(range(n), "set", "key:######", "old"), NIL)
-            bulk(conn, numbered(range(n), "pexpire", "key:######", "25"), ONE)
+            bulk(conn, numbered(range(n), "set", "key:######", "old"), None)
+            bulk(conn, numbered(range(n), "pexpire", "key:######", "25"), 1)
             gone = now_ms() + 25 + GONE
             time.sleep(0.012)
             if words[0] == "zadd":
                 until(gone)  # before that, it would be an error
-            bulk(conn, numbered(range(n), words[0], "key:######", *words[1:]), NIL if words[0] == "set" else ONE)
+            bulk(conn, numbered(range(n), words[0], "key:######", *words[1:]), None if words[0] == "set" else 1)
             until(gone + 5)
             conn.ask("keys", expect=AnyOrder(keys))
             conn.pipeline([["pttl", key] for key in keys], [-1] * n)
-            bulk(conn, numbered(range(n), "del", "key:######"), ONE)
+            bulk(conn, numbered(range(n), "del", "key:######"), 1)
 
 
 # ---- random ----

@@ -12,11 +12,11 @@ from typing import Dict, List, Sequence, Tuple
 
 from harness import AnyOrder, Conn, Err, fail, limit, seed, settings, wire
 from harness.model import BAD_INTS, BAD_SCORES, INT64_MAX, INT64_MIN, parse_double
-from harness.wire import ERR_2BIG, ERR_ARG, ERR_TYPE, encode_value, frame, request
+from harness.wire import ERR_2BIG, ERR_ARG, ERR_TYPE
 
 from . import case
 from .replies import LIMIT, MIB, memory_below
-from .talk import Counts, bulk, numbered, paused, say, start, watched
+from .talk import Counts, answered, asked, bulk, numbered, paused, say, start, watched
 
 __tracebackhide__ = settings.__tracebackhide__
 
@@ -84,7 +84,7 @@ def replies_byte_for_byte(chapter: int) -> None:
             (["zrem", "z", "m"], "03 0100000000000000"),
             (["zrem", "z", "m"], "03 0000000000000000"),
         ):  # fmt: skip
-            conn.send(request(*words))
+            conn.send(asked(chapter, *words))
             conn.expect_bytes(wire.frame(bytes.fromhex(body)))
 
 
@@ -464,7 +464,7 @@ def large_work_of_a_batch(chapter: int) -> None:
     with start(chapter) as server, server.connect(seconds=20) as conn, server.connect(seconds=20) as other:
         add_all(conn, "z", [(i, b"%d" % i * (8 * MIB)) for i in range(5)])
         say(other, tag="other")
-        conn.send(request("zquery", "z", *ALL) * times)
+        conn.send(asked(chapter, "zquery", "z", *ALL) * times)
         select.select([conn.sock], [], [], limit(10))
         say(other, tag="other")
         answered = len(conn.sock.recv(1 << 16)) // size
@@ -510,14 +510,13 @@ def many_pairs(chapter: int) -> None:
 def many_sets_are_deleted_in_a_batch(chapter: int) -> None:
     """A short request, a short reply, and thousands of pairs to free: a batch of these is not one turn."""
     sets, pairs, counts = 24, 6000, Counts()
-    one = frame(encode_value(1))
     with start(chapter, env=counts.env) as server, server.connect() as conn:
         for i in range(sets):
-            bulk(conn, numbered(range(pairs), "zadd", f"set{i}", "1", "name:######"), one)
+            bulk(conn, numbered(range(pairs), "zadd", f"set{i}", "1", "name:######"), 1)
         with paused(server):
-            conn.send(b"".join(request("del", f"set{i}") for i in range(sets)))
+            conn.send(b"".join(asked(chapter, "del", f"set{i}") for i in range(sets)))
             counts.reset()
-        conn.expect_bytes(one * sets)
+        conn.expect_bytes(answered(chapter, 1) * sets)
         if counts.polls < 2:
             fail(f"to delete {sets} sets of {pairs} pairs took the server {counts.polls} turns")
 
@@ -637,7 +636,7 @@ def more_pairs_than_a_reply_holds_are_not_printed(chapter: int) -> None:
     if watched():
         return  # the set alone would take minutes
     n = LIMIT // 14 + 1
-    head, one = request("zadd", "z", "1", "####")[:-4], frame(encode_value(1))
+    head, one = asked(chapter, "zadd", "z", "1", "####")[:-4], answered(chapter, 1)
     with start(chapter) as server, server.connect(seconds=50) as conn:
         for first in range(0, n, 20_000):
             names = range(first, min(first + 20_000, n))

@@ -4,7 +4,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import Callable, Dict, Iterator, Tuple
 
-from cases.ttl import ONE, bulk, numbered
+from cases.ttl import bulk, numbered
 from fake_clock import Clock
 from grading import ROOT, Submission, points
 from harness import Conn, Server
@@ -95,7 +95,7 @@ def running(work: Submission, pool: str) -> Iterator[Tuple[Clock, Server, Conn]]
 
 def build(conn: Conn, key: str, n: int) -> None:
     """A sorted set with n members."""
-    bulk(conn, numbered(range(n), "zadd", key, "######", "n######"), ONE)
+    bulk(conn, numbered(range(n), "zadd", key, "######", "n######"), 1)
 
 
 def by_del(clock: Clock, conn: Conn) -> None:

@@ -12,7 +12,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple, Type, Union
 
-from . import diagnose, settings, wire
+from . import diagnose, resp, settings, wire
+from .codec import codec, requests
 from .failure import NO_CAUSE, Cause, Failure, cause
 from .settings import limit
 from .wire import Arg, Err, Status
@@ -45,6 +46,8 @@ class Conn:
         self.process = None if isinstance(server, int) else server
         self.port = server if isinstance(server, int) else server.port
         self.chapter = chapter if chapter is not None else getattr(server, "chapter")
+        self.codec = codec(self.chapter)
+        self.version = 2  # of RESP, from 17 on
         self.seconds = seconds
         self.ended = ""  # "closed" or "reset" once the peer did that
         self.broken = False  # a reset met us while sending
@@ -52,6 +55,7 @@ class Conn:
         self.wanted: Sequence[object] = ()  # the replies that are waited for now
         self.sets: List[Tuple[bytes, bytes]] = []  # keys and values of the last requests that were `set`
         self.buffer = bytearray()  # received, not yet taken
+        self.reply = self.codec.begin_reply()  # looks for the end of the next one
         self.unanswered = bytearray()  # sent, the reply not yet taken
         self.answered = 0  # bytes sent before these
         self.cuts: List[int] = []  # where each send began, in bytes sent
@@ -117,11 +121,8 @@ class Conn:
         return exchange([(self, b"", 1)])[0][0]
 
     def encode(self, args: Sequence[Arg]) -> bytes:
-        """The framed request of this chapter."""
-        if self.chapter >= 7:
-            return wire.request(*args)
-        (text,) = args
-        return wire.frame(wire.to_bytes(text))
+        """The request in the language of this chapter."""
+        return self.codec.request(*args)
 
     # ---- raw bytes ----
 
@@ -162,7 +163,7 @@ class Conn:
         while len(self.buffer) < n:
             self._wait_input(n, f"{len(self.buffer)} of {n} bytes")
         data = bytes(self.buffer[:n])
-        del self.buffer[:n]
+        self._drop(n)
         return data
 
     def expect_bytes(self, expected: bytes) -> None:
@@ -176,10 +177,28 @@ class Conn:
             mark = _first_difference(expected, got)
             what = "other bytes came back" if len(got) > mark else self._shortage(mark, len(expected))
             self._fail(what, expected=wire.hexdump(expected), mark=mark, why=self._bytes_cause(expected, got))
-        del self.buffer[: len(expected)]
-        self._answered(sum(4 + len(b) for b in wire.split_frames(bytes(self.unanswered))[0]))
+        self._drop(len(expected))
+        self._answered(sum(map(len, requests(self.codec, bytes(self.unanswered)))))
+
+    def _drop(self, n: int) -> None:
+        """The first n bytes that came are taken, whatever they are."""
+        del self.buffer[:n]
+        self.reply = self.codec.begin_reply()
 
     # ---- the end of a connection ----
+
+    def expect_refused(self, text: str = "") -> None:
+        """Waits until the server hangs up on what it was sent; in RESP it says why before that, in these words."""
+        if self.codec.refusal:
+            body = self.recv_body()
+            got = resp.decode(body, self.version) if body[:1] == b"-" else None
+            said = got.text or "" if isinstance(got, wire.Err) else ""
+            if not said.startswith(resp.PROTOCOL) or text and said != resp.PROTOCOL + text:
+                self._fail("the server does not say what is wrong with the request", why=cause(
+                    "a request that is none has an error for an answer, -ERR Protocol error: and what is wrong; then "
+                    "the server closes the connection"),
+                    expected=[f"-{resp.PROTOCOL}{text or '...'}"], came=body)  # fmt: skip
+        self.expect_closed()
 
     def expect_closed(self, reset_ok: bool = True) -> None:
         """Waits until the server closes; fails where bytes come first, or nothing happens.
@@ -243,10 +262,11 @@ class Conn:
         """
         if isinstance(request, (list, tuple)):
             request = self.encode(request)
+        expect = expect if expect is ANY else self.codec.expected(expect, request)
         problem, mark, note, why = "", None, "", ""
         value: object = None
         try:
-            value = wire.decode_reply(self.chapter, body)
+            value = self.codec.decode(body, self.version)
         except wire.WireError as e:
             problem, mark, note = "the reply is malformed", e.offset, str(e)
             why = _why_malformed(self.chapter, body)
@@ -254,7 +274,7 @@ class Conn:
             problem = "the reply is wrong"
             plain = wire.nearest(expect, value)
             plain = plain.encode() if isinstance(plain, str) else plain
-            mark = _first_difference(wire.encode_reply(self.chapter, plain), body)
+            mark = _first_difference(self.codec.reply(plain)[self.codec.head :], body)
             why = self._why_here(value, request, beside) or _why(expect, value)
         self._remember(request)
         if not problem:
@@ -266,21 +286,19 @@ class Conn:
                 ("sent", _show_sent(self.chapter, request or b"")),
                 ("expected", [] if expect is ANY else [self._show(expect)]),
                 ("came", came),
-                ("its bytes", wire.hexdump(wire.u32(len(body)) + body, 4 + (mark or 0), note)),
+                ("its bytes", wire.hexdump(self.codec.whole(body), self.codec.head + (mark or 0), note)),
             ],
             cause(why),
         )
 
     def _show(self, value: object) -> str:
-        if self.chapter < 7 and isinstance(value, bytes):
-            return wire.show_bytes(value)
-        return wire.show_value(value)
+        return self.codec.show(value)
 
     def _remember(self, request: Union[bytes, None]) -> None:
         """Notes what a `set` has set, to recognise it when it comes back too late."""
         if self.chapter >= 7 and request and len(request) < 1000:
             with suppress(wire.WireError):
-                words = wire.decode_request(request[4:])
+                words = self.codec.words(request)
                 if len(words) == 3 and words[0].lower() == b"set":
                     self.sets = [*self.sets[-20:], (words[1], words[2])]
 
@@ -290,7 +308,7 @@ class Conn:
         words: List[bytes] = []
         if request and self.chapter >= 7:
             with suppress(wire.WireError):
-                words = wire.decode_request(request[4:])
+                words = self.codec.words(request)
         asks = len(words) == 2 and words[0].lower() == b"get"
         if asks and (words[1], data) in self.sets:
             return "this is an older value of the key: does `set` replace the value of a key that is there already?"
@@ -302,15 +320,16 @@ class Conn:
         return ""
 
     def _fail(
-        self, what: str, *, expected: Sequence[str] = (), mark: Optional[int] = None, why: Cause = NO_CAUSE
-    ) -> None:
+        self, what: str, *, expected: Sequence[str] = (), mark: Optional[int] = None, why: Cause = NO_CAUSE,
+        came: bytes = b"",
+    ) -> None:  # fmt: skip
         """Fails with what was sent, what has come, and a likely cause."""
         raise Failure(
             f"{what} (chapter {self.chapter:02})",
             [
                 ("sent", _show_sent(self.chapter, bytes(self.unanswered[:SHOWN]), self._pieces())),
                 ("expected", expected),
-                ("came", wire.hexdump(bytes(self.buffer), mark) if self.buffer else ["nothing"]),
+                ("came", wire.hexdump(came or bytes(self.buffer), mark) if came or self.buffer else ["nothing"]),
             ],
             why or self._cause(),
         )
@@ -329,15 +348,29 @@ class Conn:
             return NO_CAUSE
         if self.chapter in (3, 5):
             return cause("are all bytes sent back, each once, in their order?" if self.chapter == 5 else "")
-        if len(got) >= 4:
+        if self.codec.head and len(got) >= 4:
             known = diagnose.partial(self)
             if "length" in known.words:
                 return known
-        frames, others = wire.split_frames(got)[0], wire.split_frames(expected)[0]
+        frames, others = self._bodies(got), self._bodies(expected)
         wrong = next((body for body, right in zip(frames, others) if body != right), None)
         if wrong is not None and wrong in others:
             return cause("this is the reply to another request: is each reply sent once, in the order of the requests?")
         return cause("is each reply sent once, whole, and where a write took only a part, from that place on?")
+
+    def _bodies(self, data: bytes) -> List[bytes]:
+        """The whole replies at the beginning of the data."""
+        if self.codec.head:
+            return wire.split_frames(data)[0]
+        found, left = [], bytearray(data)
+        with suppress(wire.WireError):
+            while left:
+                end = self.codec.begin_reply().find(left)
+                if end < 0:
+                    break
+                found.append(bytes(left[:end]))
+                del left[:end]
+        return found
 
     def _too_early(self) -> Cause:
         """Why something came before the request was whole."""
@@ -366,12 +399,11 @@ class Conn:
         return f"only {got} of {n} bytes came, then nothing for {limit(self.seconds):g} s"
 
     def _first_unanswered(self) -> bytes:
-        frames, _ = wire.split_frames(bytes(self.unanswered[:SHOWN]))
-        return wire.frame(frames[0]) if frames else bytes(self.unanswered[:SHOWN])
+        data = bytes(self.unanswered[:SHOWN])
+        return next(iter(requests(self.codec, data, 1)), data)
 
     def _first_unanswered_is_whole(self) -> bool:
-        data = self.unanswered
-        return len(data) >= 4 and len(data) - 4 >= struct.unpack_from("<I", data)[0]
+        return self.codec.request_end(self.unanswered) >= 0
 
     def _note_sent(self, data: bytes) -> None:
         if data:
@@ -388,25 +420,21 @@ class Conn:
 
     def _pieces(self) -> int:
         """In how many pieces was the first request sent that has no answer yet?"""
-        size = len(self.unanswered)
-        if size >= 4:
-            size = min(size, 4 + struct.unpack_from("<I", self.unanswered)[0])
+        size = min(len(self.unanswered), self.codec.announced(self.unanswered) or len(self.unanswered))
         return 1 + sum(self.answered < cut < self.answered + size for cut in self.cuts)
 
     def _take_message(self) -> Optional[bytes]:
         """The next complete body from the buffer, or None. Fails at an impossible length."""
-        if len(self.buffer) < 4:
+        try:
+            end = self.reply.find(self.buffer)
+        except wire.WireError as e:
+            self._fail(str(e), mark=e.offset, expected=self._expected(0))
+        if end < 0:
             return None
-        (n,) = struct.unpack_from("<I", self.buffer)
-        if n > wire.max_msg(self.chapter):
-            self._fail(f"a reply of {n} bytes is announced, {wire.max_msg(self.chapter)} are allowed", mark=0,
-                       expected=self._expected(0))  # fmt: skip
-        if len(self.buffer) < 4 + n:
-            return None
-        body = bytes(self.buffer[4 : 4 + n])
-        del self.buffer[: 4 + n]
-        if len(self.unanswered) >= 4:
-            self._answered(4 + struct.unpack_from("<I", self.unanswered)[0])
+        body = bytes(self.buffer[self.codec.head : end])
+        del self.buffer[:end]
+        self.reply = self.codec.begin_reply()
+        self._answered(self.codec.announced(self.unanswered))
         return body
 
     def _wait_input(self, n: int, what: str) -> None:
@@ -508,7 +536,10 @@ def exchange(jobs: Sequence[Tuple[Conn, bytes, int]]) -> List[List[bytes]]:
 def _fail_short(conn: Conn, have: int, wanted: int) -> None:
     """A message did not come whole."""
     got = len(conn.buffer)
-    if got >= 4:
+    if conn.codec.head == 0 and got:
+        what = f"the connection was {conn.ended}" if conn.ended else f"nothing more came for {limit(conn.seconds):g} s"
+        what += f" after {got} bytes, which are not the whole reply"
+    elif got >= 4:
         what = conn._shortage(got, 4 + struct.unpack_from("<I", conn.buffer)[0])
     elif got:
         what = conn._shortage(got, 4)
@@ -523,6 +554,11 @@ def _fail_short(conn: Conn, have: int, wanted: int) -> None:
 
 def _why_malformed(chapter: int, body: bytes) -> str:
     """What may have gone wrong with a reply that cannot be decoded, or ""."""
+    if chapter >= wire.RESP_FROM:
+        return (
+            "a reply begins with its type, + - : $ or *; then comes a number or a text, and \\r\\n. A string has its "
+            "length in front, and \\r\\n behind it, too."
+        )
     if chapter < 9:
         swapped = struct.unpack(">I", body[:4])[0] if len(body) >= 4 else 99
         return (
@@ -589,14 +625,15 @@ def _show_sent(chapter: int, data: bytes, pieces: int = 1) -> List[str]:
         return ["nothing"]
     if chapter in (3, 5):
         return wire.hexdump(data)
-    frames, rest = wire.split_frames(data)
-    lines = [wire.show_request(chapter, body) for body in frames[:3]]
-    if len(frames) > 3:
+    language = codec(chapter)
+    whole = requests(language, data)
+    rest = len(data) - sum(map(len, whole))
+    lines = [language.show_request(each) for each in whole[:3]]
+    if len(whole) > 3:
         more = " or more" if len(data) == SHOWN else ""
-        lines.append(f"... {len(frames)} requests{more} in all")
+        lines.append(f"... {len(whole)} requests{more} in all")
     elif rest:
-        lines.append(f"{len(rest)} bytes of an incomplete request")
+        lines.append(f"{rest} bytes of an incomplete request")
     if pieces > 1:
         lines.append(f"in {pieces} pieces")
-    first = wire.frame(frames[0]) if frames else data
-    return lines + wire.hexdump(first)
+    return lines + wire.hexdump(whole[0] if whole else data)

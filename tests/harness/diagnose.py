@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from . import wire
+from .codec import requests
 from .failure import NO_CAUSE, Cause, cause
 
 if TYPE_CHECKING:
@@ -241,8 +242,8 @@ def not_its_turn(conn: "Conn", there: List[Call], others: List[Row], calls: List
 def read_it_all(conn: "Conn", here: List[Call], calls: List[Call]) -> Cause:
     """The server has read all there is, and waits."""
     first = conn._first_unanswered()
-    (n,) = struct.unpack_from("<I", first) if len(first) >= 4 else (0,)
-    if here and here[0].count >= 1 << 24 > n:
+    (n,) = struct.unpack_from("<I", first) if conn.codec.head and len(first) >= 4 else (0,)
+    if n and here and here[0].count >= 1 << 24 > n:
         return cause(
             f"the length is little-endian: the server waits for {here[0].count:,} bytes more. {first[:4].hex(' ')} "
             f"is {n}, and {struct.unpack('>I', first[:4])[0]:,} only in big-endian order."
@@ -268,7 +269,7 @@ def by_what_was_sent(conn: "Conn") -> str:
             "keep the bytes, and go on reading, until the whole of it is there."
         )
     together = bool(conn.answered and conn.cuts and conn.answered not in conn.cuts)  # sent with the one before
-    if together or len(wire.split_frames(bytes(conn.unanswered[: 1 << 18]))[0]) > 1:
+    if together or len(requests(conn.codec, bytes(conn.unanswered[: 1 << 18]), 2)) > 1:
         return (
             "does the server answer every request that lies in its buffer before it waits again? One read() may "
             "bring several."
@@ -285,7 +286,7 @@ def hung_up(conn: "Conn", how: str) -> Cause:
     if server is not None and ended(server):
         return how_it_ended(server)
     first = conn._first_unanswered()
-    (n,) = struct.unpack_from("<I", first) if len(first) >= 4 else (0,)
+    (n,) = struct.unpack_from("<I", first) if conn.codec.head and len(first) >= 4 else (0,)
     most = wire.max_msg(conn.chapter)
     if conn._pieces() > 1 and conn._first_unanswered_is_whole():
         return cause(by_what_was_sent(conn))
@@ -314,7 +315,7 @@ def still_open(conn: "Conn") -> Cause:
     """Why a connection that should be closed is not, or an answer came on it."""
     data = bytes(conn.unanswered[: 1 << 18])
     most = wire.max_msg(conn.chapter)
-    framed = conn.chapter not in (3, 5)
+    framed = conn.chapter not in (3, 5) and conn.codec.head > 0
     if framed and len(data) >= 4 and struct.unpack_from("<I", data)[0] > most:
         return cause(
             f"the server accepts too much: a length above the limit, which is {most:,}. Compare it as soon as its "
@@ -345,7 +346,17 @@ def still_open(conn: "Conn") -> Cause:
 def partial(conn: "Conn") -> Cause:
     """Why a reply may be incomplete, or its length impossible."""
     got, data = len(conn.buffer), bytes(conn.buffer[:16])
-    if got >= 4:
+    if not conn.codec.head:
+        if got and data[:1] not in (b"+", b"-", b":", b"$", b"*", b"_", b"#", b",", b"%"):
+            return cause(
+                "a reply begins with its type: + a short text, - an error, : an integer, $ a string, * an array. This "
+                f"one begins with {wire.show_bytes(data[:1])}."
+            )
+        if b"\n" in data and b"\r\n" not in data:
+            return cause("each line of a reply ends with \\r\\n, and here there is \\n alone")
+        if data[:1] == b"$" and b"\r\n" in conn.buffer[:-2] and not conn.buffer.endswith(b"\r\n"):
+            return cause("is there \\r\\n behind the bytes of a string, too? Its length does not count them.")
+    elif got >= 4:
         n, swapped = struct.unpack_from("<I", data)[0], struct.unpack_from(">I", data)[0]
         most = wire.max_msg(conn.chapter)
         if n > most and all(32 <= byte < 127 for byte in data[:4]):

@@ -12,7 +12,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Type, Union
 
-from . import bounded, diagnose, settings
+from . import bounded, diagnose, redis, settings
 from .build import program
 from .failure import NO_CAUSE, SERVER_ENDED, Cause, Failure, cause, explained
 from .settings import fail, limit
@@ -154,7 +154,7 @@ class Server:
         if (settings.foreign("server") or self._early) and not self._fixed_port:
             port = free_port()  # it may not know what port 0 means, or cannot say which one it has
         env = clean_env({"PORT": str(port), **self.env})
-        words = self.command
+        words = self.command + redis.options(self.command, env)
         if self.nofile is not None:
             words = ["sh", "-c", f'ulimit -n {self.nofile} && exec "$@"', "sh"] + words
         words = without(self.closed, words)

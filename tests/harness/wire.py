@@ -1,6 +1,6 @@
 """The wire format (book/protocol.md): frames, requests, replies, and how messages are shown.
 
-A reply is decoded by chapter: bytes (04 to 06), Status (07, 08), a value (09 on). A value is None
+A reply is decoded by chapter: bytes (04 to 06), Status (07, 08), a value (09 to 16; resp has 17). A value is None
 (nil), Err, bytes, int, float or a list of values. What a test expects may also be a pattern:
 Err(4) and Status(1) leave the text free; OneOf, AnyOrder and Between stand for several values.
 """
@@ -19,6 +19,7 @@ ERR_UNKNOWN, ERR_2BIG, ERR_TYPE, ERR_ARG = 1, 2, 3, 4  # error codes, 09 on
 ERROR_NAMES = {1: "1 is an unknown command", 2: "2 is a reply too big", 3: "3 is a wrong type",
                4: "4 is a bad argument, or a wrong number of them"}  # fmt: skip
 MAX_STRINGS = 1024
+RESP_FROM = 17  # the first chapter that speaks RESP (see resp)
 
 Arg = Union[bytes, str, int, float]
 
@@ -268,6 +269,8 @@ def same(expected: object, got: object) -> bool:
         return type(got) is int and expected.low <= got <= expected.high
     if isinstance(expected, AnyOrder):
         return isinstance(got, list) and same(_order(expected.items), _order(got))
+    if hasattr(expected, "is_met_by"):
+        return expected.is_met_by(got)
     if isinstance(expected, str):
         expected = expected.encode()
     if type(expected) is not type(got):
@@ -336,8 +339,12 @@ def show_value(value: object, most: int = 12) -> str:
     if isinstance(value, Status):
         data = "" if not value.data else " " + show_bytes(value.data)
         return f"[{value.status}]{data}"
+    if hasattr(value, "shown"):
+        return value.shown()
     if isinstance(value, (bytes, str)):
         return f"(str) {show_bytes(to_bytes(value))}"
+    if isinstance(value, bool):
+        return "(true)" if value else "(false)"
     if isinstance(value, int):
         return f"(int) {value}"
     if isinstance(value, float):

@@ -1,0 +1,205 @@
+"""The two languages that the chapters speak, behind one face: our binary protocol up to 16, RESP from 17 on.
+
+A case says what it sends as lists of strings and what it expects as values (see wire); codec(chapter) makes bytes of
+both. What differs between the languages stands here, and nowhere in the cases.
+"""
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from typing import Dict, List, Optional
+
+from . import redis, resp, wire
+from .wire import RESP_FROM, Arg, WireError
+
+__tracebackhide__ = lambda excinfo: excinfo.errisinstance(AssertionError)  # noqa: E731
+
+
+class Binary:
+    """Messages behind their length, little-endian (04 to 16)."""
+
+    head = 4  # bytes of a message in front of its body
+    half = b"\5\0"  # the beginning of a request
+    refusal = b""  # what comes before the server hangs up on something malformed
+    bad = wire.u32(2**32 - 1)  # malformed already, whatever comes behind it
+
+    def __init__(self, chapter: int) -> None:
+        self.chapter = chapter
+
+    def request(self, *args: Arg) -> bytes:
+        """A request: the strings of a command (07 on) or one text (04 to 06)."""
+        return wire.request(*args) if self.chapter >= 7 else wire.frame(wire.to_bytes(args[0]))
+
+    def reply(self, value: object, *words: Arg) -> bytes:
+        """The reply with this value to a request of these words."""
+        return wire.frame(wire.encode_reply(self.chapter, value))
+
+    def words(self, request: bytes) -> List[bytes]:
+        """The strings of a request. WireError where it is malformed, or has none (before 07)."""
+        if self.chapter < 7:
+            raise WireError(0, "a message is no command")
+        return wire.decode_request(request[4:])
+
+    def request_end(self, data: bytes, at: int = 0) -> int:
+        """Where the request ends that begins there; -1 where it is not whole."""
+        if len(data) - at < 4:
+            return -1
+        end = at + 4 + struct.unpack_from("<I", data, at)[0]
+        return end if end <= len(data) else -1
+
+    def announced(self, data: bytes) -> int:
+        """How long the first request is, as far as that is known."""
+        return 4 + struct.unpack_from("<I", data)[0] if len(data) >= 4 else 0
+
+    def begin_reply(self) -> "_FrameEnd":
+        """Something that finds the end of the next reply."""
+        return _FrameEnd(wire.max_msg(self.chapter))
+
+    def decode(self, body: bytes, version: int = 2) -> object:
+        """The value of a reply. WireError where it is malformed."""
+        return wire.decode_reply(self.chapter, body)
+
+    def whole(self, body: bytes) -> bytes:
+        """The message with this body."""
+        return wire.frame(body)
+
+    def expected(self, value: object, request: Optional[bytes]) -> object:
+        """What a case expects, as this language has it."""
+        return value
+
+    def show_request(self, request: bytes) -> str:
+        """A request in one line."""
+        return wire.show_request(self.chapter, request[4:])
+
+    def show(self, value: object) -> str:
+        """A reply in one line."""
+        if self.chapter < 7 and isinstance(value, bytes):
+            return wire.show_bytes(value)
+        return wire.show_value(value)
+
+    def malformed(self) -> Dict[str, bytes]:
+        """Requests that must be refused, by what is wrong with them."""
+        return wire.malformed_requests(self.chapter)
+
+    def announce(self, size: int) -> bytes:
+        """The beginning of a long request, and of one of its strings."""
+        return wire.u32(size) + (wire.u32(2) + wire.u32(3) + b"get" + wire.u32(size - 15))[: 99 if size > 15 else 0]
+
+    @property
+    def most(self) -> int:
+        """Bytes of the longest string that a `set` of the key k may carry."""
+        return wire.max_msg(self.chapter) - len(wire.body("set", "k", ""))
+
+
+class Resp:
+    """RESP (17 and later), and Redis itself."""
+
+    head = 0
+    half = b"*3\r\n$3"
+    bad = b"*9999999999\r\n"
+    refusal = resp.encode(wire.Err(4, resp.PROTOCOL + "invalid multibulk length"))
+
+    def __init__(self, chapter: int) -> None:
+        self.chapter = chapter
+
+    def request(self, *args: Arg) -> bytes:
+        """A request. `keys` of the chapters before is `keys *`."""
+        if [wire.to_bytes(arg).lower() for arg in args] == [b"keys"]:
+            args = (*args, b"*")
+        return resp.array(*redis.spoken(args))
+
+    def reply(self, value: object, *words: Arg) -> bytes:
+        """The reply with this value to a request of these words."""
+        return resp.encode(resp.plain(resp.expected(value, [wire.to_bytes(word) for word in words])))
+
+    def words(self, request: bytes) -> List[bytes]:
+        """The strings of a request. WireError where it is malformed."""
+        return redis.meant(resp.request_words(request))
+
+    def request_end(self, data: bytes, at: int = 0) -> int:
+        """Where the request ends that begins there; -1 where it is not whole."""
+        return resp.request_end(data, at)
+
+    def announced(self, data: bytes) -> int:
+        """How long the first request is, as far as that is known."""
+        return max(0, self.request_end(data))
+
+    def begin_reply(self) -> resp.ReplyEnd:
+        """Something that finds the end of the next reply."""
+        return resp.ReplyEnd()
+
+    def decode(self, body: bytes, version: int = 2) -> object:
+        """The value of a reply. WireError where it is malformed."""
+        return resp.decode(body, version)
+
+    def whole(self, body: bytes) -> bytes:
+        """The message with this body, which is itself."""
+        return body
+
+    def expected(self, value: object, request: Optional[bytes]) -> object:
+        """What a case expects, as RESP has it."""
+        words: List[bytes] = []
+        if request:
+            with suppress(WireError, ValueError):
+                words = self.words(request)
+        return resp.expected(value, words)
+
+    def show_request(self, request: bytes) -> str:
+        """A request in one line."""
+        try:
+            return wire.show_args(self.words(request))
+        except (WireError, ValueError) as e:
+            return f"a malformed request ({e})"
+
+    def show(self, value: object) -> str:
+        """A reply in one line."""
+        if isinstance(value, wire.Err):
+            return f"(err) {'' if value.text is None else value.text}"
+        return wire.show_value(value)
+
+    def malformed(self) -> Dict[str, bytes]:
+        """Requests that must be refused, by what is wrong with them."""
+        return {name: data for name, (data, _) in resp.MALFORMED.items()}
+
+    def announce(self, size: int) -> bytes:
+        """The beginning of a long request, and of one of its strings."""
+        return b"*2\r\n$3\r\nget\r\n$%d\r\n" % (size - 30)
+
+    @property
+    def most(self) -> int:
+        """Bytes of the longest string that a `set` of the key k may carry."""
+        return wire.max_msg(self.chapter) - len(resp.array("set", "k", "")) - 7
+
+
+class _FrameEnd:
+    """Looks for the end of a message behind its length."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+
+    def find(self, data: bytearray) -> int:
+        """Where it ends, -1 where it is not whole yet. WireError at an impossible length."""
+        if len(data) < 4:
+            return -1
+        (n,) = struct.unpack_from("<I", data)
+        if n > self.most:
+            raise WireError(0, f"a reply of {n} bytes is announced, {self.most} are allowed")
+        return 4 + n if len(data) >= 4 + n else -1
+
+
+def codec(chapter: int) -> "Binary | Resp":
+    """The language of a chapter."""
+    return Binary(chapter) if chapter < RESP_FROM else Resp(chapter)
+
+
+def requests(language: "Binary | Resp", data: bytes, most: int = 1 << 30) -> List[bytes]:
+    """The whole requests at the beginning of the data, at most so many."""
+    found: List[bytes] = []
+    at = 0
+    while len(found) < most:
+        end = language.request_end(data, at)
+        if end < 0:
+            break
+        found.append(data[at:end])
+        at = end
+    return found

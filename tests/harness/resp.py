@@ -1,0 +1,389 @@
+"""RESP, the language of Redis (17 and later): requests, replies of version 2 and 3, and the texts of its errors.
+
+A value is None (null), Err, Simple (+OK), bytes, int, float, bool, a list, or a Map (a list of pairs). Of a score a
+test says the number; on the wire of version 2 it is a string, of version 3 a double.
+"""
+from __future__ import annotations
+
+import math
+import re
+import struct
+from typing import Dict, List, Sequence, Tuple
+
+from .wire import (
+    ERR_ARG, ERR_TYPE, ERR_UNKNOWN, AnyOrder, Arg, Between, Err, OneOf, WireError, show_bytes, show_double, to_bytes,
+)  # fmt: skip
+
+MAX_ARGS = 1 << 20  # strings of a request, as Redis has it before version 7.0.10
+MAX_INLINE = 64 << 10  # bytes of a line
+MAX_DEPTH = 100
+
+WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
+NO_INT = "ERR value is not an integer or out of range"
+NO_FLOAT = "ERR value is not a valid float"
+SYNTAX = "ERR syntax error"
+PROTOCOL = "ERR Protocol error: "
+
+# Commands of ours whose number of strings is Redis's, by name: so many, or with a minus at least so many.
+ARITY: Dict[bytes, int] = {
+    b"get": 2, b"set": -3, b"del": -2, b"keys": 2, b"zadd": -4, b"zrem": -3, b"zscore": 3, b"zquery": 6,
+    b"expire": -3, b"pexpire": -3, b"ttl": 2, b"pttl": 2, b"persist": 2,
+    b"ping": -1, b"echo": 2, b"quit": -1, b"hello": -1, b"select": 2, b"command": -1, b"client": -2, b"config": -2,
+    b"info": -1, b"dbsize": 1, b"flushdb": -1, b"flushall": -1, b"exists": -2, b"unlink": -2, b"type": 2, b"mget": -2,
+    b"mset": -3, b"incr": 2, b"decr": 2, b"incrby": 3, b"append": 3, b"strlen": 2, b"zcard": 2, b"zrank": -3,
+    b"zcount": 4, b"zrange": -4, b"zrangebyscore": -4,
+}  # fmt: skip
+
+
+class Simple(bytes):
+    """A simple string: +OK."""
+
+    def shown(self) -> str:
+        return f"(simple) {self.decode('latin-1')}"
+
+
+class Map(list):
+    """A map of version 3: its pairs, in order."""
+
+
+class Score:
+    """Expects a number, however the version of the protocol has it."""
+
+    def __init__(self, value: float) -> None:
+        self.value = float(value)
+
+    def is_met_by(self, got: object) -> bool:
+        """Is it the same double, bit for bit but for the sign of 0?"""
+        if type(got) is bytes:
+            text = got.decode("latin-1")
+            if not re.fullmatch(r"-?(inf|[0-9]+(\.[0-9]+)?(e[+-][0-9]+)?)", text):
+                return False
+            got = float(text)
+        return type(got) is float and struct.pack("<d", got + 0.0) == struct.pack("<d", self.value + 0.0)
+
+    def shown(self) -> str:
+        return f"(number) {show_double(self.value)}"
+
+
+OK, PONG = Simple(b"OK"), Simple(b"PONG")
+
+
+# ---- requests ---------------------------------------------------------------------------------
+
+
+def array(*args: Arg) -> bytes:
+    """A request: an array of bulk strings."""
+    parts = [b"*%d\r\n" % len(args)]
+    for data in map(to_bytes, args):
+        parts += [b"$%d\r\n" % len(data), data, b"\r\n"]
+    return b"".join(parts)
+
+
+def request_end(data: bytes, at: int = 0) -> int:
+    """Where the request ends that begins there; -1 where it is not whole, or is none."""
+    line_end = data.find(b"\n", at)
+    if line_end < 0 or data[at : at + 1] != b"*":
+        return line_end + 1 or -1
+    try:
+        count = int(data[at + 1 : line_end])
+        at = line_end + 1
+        for _ in range(count):
+            line_end = data.find(b"\n", at)
+            if line_end < 0 or data[at : at + 1] != b"$":
+                return -1
+            at = line_end + 3 + int(data[at + 1 : line_end])
+    except ValueError:
+        return -1
+    return at if at <= len(data) else -1
+
+
+def request_words(data: bytes) -> List[bytes]:
+    """The strings of a request that is whole. WireError, with Redis's words, where it is malformed."""
+    if not data.startswith(b"*"):
+        return split_inline(data.rstrip(b"\r\n"))
+    at = data.index(b"\r\n") + 2
+    count = _number(data[1 : at - 2], 0, "invalid multibulk length", MAX_ARGS)
+    words = []
+    for _ in range(count):
+        if data[at : at + 1] != b"$":
+            raise WireError(at, f"expected '$', got '{data[at:at + 1].decode('latin-1')}'")
+        line = data.index(b"\r\n", at)
+        size = _number(data[at + 1 : line], at, "invalid bulk length", 512 << 20)
+        if size < 0:
+            raise WireError(at, "invalid bulk length")
+        words.append(data[line + 2 : line + 2 + size])
+        at = line + 4 + size
+    return words
+
+
+def _number(text: bytes, at: int, what: str, most: int) -> int:
+    if not re.fullmatch(rb"-?[0-9]{1,18}", text) or int(text) > most:
+        raise WireError(at, what)
+    return int(text)
+
+
+ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
+WORD = re.compile(rb"""\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\'|[^'])*)'|([^\s"']+))""", re.DOTALL)
+
+
+def split_inline(line: bytes) -> List[bytes]:
+    """The words of a line, quoted as redis-cli does. WireError where the quotes are not in balance."""
+    words: List[bytes] = []
+    at, open_word = 0, False
+    while line[at:].strip():
+        blank = line[at : at + 1].isspace()
+        match = WORD.match(line, at)
+        if not match:
+            raise WireError(at, "unbalanced quotes in request")
+        quoted = match[3] is None
+        piece = match[3] if not quoted else _unescaped(match[1]) if match[1] is not None else _single(match[2])
+        if open_word and not blank:
+            words[-1] += piece
+        else:
+            words.append(piece)
+        at, open_word = match.end(), True
+        if quoted and line[at : at + 1].strip():
+            raise WireError(at, "unbalanced quotes in request")
+    return words
+
+
+def _unescaped(text: bytes) -> bytes:
+    def one(match: "re.Match[bytes]") -> bytes:
+        code = match[1]
+        return bytes([int(code[1:], 16)]) if len(code) == 3 else ESCAPES.get(code, code)
+
+    return re.sub(rb"\\(x[0-9a-fA-F]{2}|.)", one, text, flags=re.DOTALL)
+
+
+def _single(text: bytes) -> bytes:
+    return text.replace(b"\\'", b"'")
+
+
+# ---- replies ----------------------------------------------------------------------------------
+
+
+def encode(value: object, version: int = 2) -> bytes:
+    """A reply."""
+    three = version == 3
+    if value is None:
+        return b"_\r\n" if three else b"$-1\r\n"
+    if isinstance(value, Score):
+        value = value.value
+    if isinstance(value, Err):
+        return b"-%s\r\n" % (value.text or "ERR").encode("utf-8", "surrogateescape")
+    if isinstance(value, Simple):
+        return b"+%s\r\n" % value
+    if isinstance(value, bool):
+        return (b"#t\r\n" if value else b"#f\r\n") if three else b":%d\r\n" % value
+    if isinstance(value, (bytes, str)):
+        return b"$%d\r\n%s\r\n" % (len(to_bytes(value)), to_bytes(value))
+    if isinstance(value, int):
+        return b":%d\r\n" % value
+    if isinstance(value, float):
+        text = number(value)
+        return b",%s\r\n" % text if three else encode(text)
+    if isinstance(value, Map):
+        head = b"%%%d\r\n" % len(value) if three else b"*%d\r\n" % (2 * len(value))
+        return head + b"".join(encode(each, version) for pair in value for each in pair)
+    if isinstance(value, list):
+        return b"*%d\r\n" % len(value) + b"".join(encode(each, version) for each in value)
+    raise TypeError(f"not a value: {value!r}")
+
+
+def number(value: float) -> bytes:
+    """A double as Redis writes it: 17 digits, fewer where the rest are zeros."""
+    if math.isinf(value):
+        return b"inf" if value > 0 else b"-inf"
+    return b"%.17g" % value
+
+
+class ReplyEnd:
+    """Looks for the end of the next reply in a buffer that grows, each byte once."""
+
+    def __init__(self) -> None:
+        self.at, self.pending = 0, 1
+
+    def find(self, data: bytearray) -> int:
+        """Where it ends, -1 where it is not whole yet. WireError where it can never be."""
+        while self.pending:
+            line = data.find(b"\r\n", self.at)
+            if line < 0 or line + 2 > len(data):
+                if len(data) - self.at > MAX_INLINE and data[self.at] not in b"+-":
+                    raise WireError(self.at, "a line without an end")
+                return -1
+            kind, text = data[self.at : self.at + 1], bytes(data[self.at + 1 : line])
+            after = line + 2
+            if kind in (b"$", b"=") and text != b"-1":
+                after += _size(text, self.at) + 2
+                if after > len(data):
+                    return -1
+                if data[after - 2 : after] != b"\r\n":
+                    raise WireError(after - 2, "a string must end with \\r\\n where its length says")
+            elif kind in (b"*", b"~", b">") and text != b"-1":
+                self.pending += _size(text, self.at)
+            elif kind == b"%":
+                self.pending += 2 * _size(text, self.at)
+            elif kind not in (b"$", b"*", b"+", b"-", b":", b"_", b"#", b",", b"("):
+                raise WireError(self.at, f"{show_bytes(bytes(kind))} begins no reply")
+            self.at, self.pending = after, self.pending - 1
+        return self.at
+
+
+def _size(text: bytes, at: int) -> int:
+    if not re.fullmatch(rb"[0-9]{1,10}", text):
+        raise WireError(at + 1, f"{show_bytes(text)} is no length")
+    return int(text)
+
+
+def decode(data: bytes, version: int = 2) -> object:
+    """A reply that is whole. WireError where it is malformed, or of version 3 and that was not asked for."""
+    value, at = _value(data, 0, version, 0)
+    if at != len(data):
+        raise WireError(at, f"{len(data) - at} bytes are left over")
+    return value
+
+
+def _value(data: bytes, at: int, version: int, depth: int) -> Tuple[object, int]:
+    if depth > MAX_DEPTH:
+        raise WireError(at, f"arrays are nested more than {MAX_DEPTH} deep")
+    line = data.find(b"\r\n", at)
+    if line < 0:
+        raise WireError(at, "no \\r\\n behind this")
+    kind, text, after = data[at : at + 1], data[at + 1 : line], line + 2
+    if kind == b"+":
+        return Simple(text), after
+    if kind == b"-":
+        return error(text.decode("utf-8", "surrogateescape")), after
+    if kind == b":":
+        if not re.fullmatch(rb"-?[0-9]{1,19}", text):
+            raise WireError(at + 1, f"{show_bytes(text)} is no integer")
+        return int(text), after
+    if kind in (b"$", b"*") and text == b"-1" and version == 2:
+        return None, after
+    if kind == b"$":
+        end = after + _size(text, at)
+        if data[end : end + 2] != b"\r\n":
+            raise WireError(end, "a string must end with \\r\\n where its length says")
+        return data[after:end], end + 2
+    if kind in (b"*", b"%"):
+        if kind == b"%" and version == 2:
+            raise WireError(at, "a map is of version 3, which this connection has not asked for (HELLO 3)")
+        items: List[object] = []
+        at = after
+        for _ in range(_size(text, at) * (2 if kind == b"%" else 1)):
+            item, at = _value(data, at, version, depth + 1)
+            items.append(item)
+        return (items if kind == b"*" else Map(zip(items[::2], items[1::2]))), at
+    if version == 3:
+        if kind == b"_" and not text:
+            return None, after
+        if kind == b"#" and text in (b"t", b"f"):
+            return text == b"t", after
+        if kind == b",":
+            if not Score(math.nan).is_met_by(text) and not re.fullmatch(rb"-?(inf|[0-9.e+-]+)", text):
+                raise WireError(at + 1, f"{show_bytes(text)} is no double")
+            return float(text), after
+    elif kind in (b"_", b"#", b","):
+        raise WireError(at, "a type of version 3, which this connection has not asked for (HELLO 3)")
+    raise WireError(at, f"{show_bytes(kind)} begins no reply")
+
+
+def error(text: str) -> Err:
+    """An error reply, with the code that the same mistake has in the chapters before."""
+    if text.startswith("ERR unknown command"):
+        return Err(ERR_UNKNOWN, text)
+    return Err(ERR_TYPE if text == WRONG_TYPE else ERR_ARG, text)
+
+
+# ---- what the cases of 07 to 16 expect, in Redis's words ----------------------------------------
+
+
+def expected(value: object, words: Sequence[bytes]) -> object:
+    """What a case of the chapters before expects of these words, as RESP has it."""
+    name = words[0].lower() if words else b""
+    if value is None and name == b"set":
+        return OK
+    if isinstance(value, Err) and words:
+        return OneOf(*(Err(value.code, text) for text in texts(value.code, words))) if _is_free(value) else value
+    if isinstance(value, float):
+        return Score(value)
+    if isinstance(value, list) and type(value) is list:
+        return [expected(each, ()) for each in value]
+    if isinstance(value, OneOf):
+        return OneOf(*(expected(each, words) for each in value.options))
+    return value
+
+
+def _is_free(value: Err) -> bool:
+    return value.text in (None, "Unknown cmd")
+
+
+def texts(code: int, words: Sequence[bytes]) -> List[str]:
+    """What Redis may say to these words, where the protocol of the chapters before has this code."""
+    name = words[0].lower()
+    if code == ERR_UNKNOWN:
+        return [unknown(words)]
+    if code == ERR_TYPE:
+        return [WRONG_TYPE]
+    count = ARITY.get(name, 0)
+    if count and (len(words) < -count if count < 0 else len(words) != count):
+        return [f"ERR wrong number of arguments for '{name.decode()}' command"]
+    shown = name.decode("latin-1")
+    return {
+        b"zadd": [NO_FLOAT, SYNTAX], b"zquery": [NO_FLOAT, NO_INT],
+        b"expire": [NO_INT, f"ERR invalid expire time in '{shown}' command"],
+        b"pexpire": [NO_INT, f"ERR invalid expire time in '{shown}' command"],
+    }.get(name, [NO_INT])  # fmt: skip
+
+
+def unknown(words: Sequence[bytes]) -> str:
+    """What Redis says to a command that it does not know: the beginning of all, up to their first NULs."""
+    texts = [word.split(b"\0")[0] for word in words]
+    args = b""
+    for text in texts[1:]:
+        if len(args) >= 128:
+            break
+        args += b"'%s' " % text[: 128 - len(args)]
+    said = b"ERR unknown command '%s', with args beginning with: %s" % (texts[0][:128], args)
+    return re.sub(rb"[\r\n]", b" ", said).decode("utf-8", "surrogateescape")
+
+
+# ---- requests that are none ---------------------------------------------------------------------
+
+MALFORMED: Dict[str, Tuple[bytes, str]] = {
+    "a count that is no number": (b"*x\r\n$3\r\nget\r\n", "invalid multibulk length"),
+    "a count with a blank": (b"* 1\r\n$4\r\nping\r\n", "invalid multibulk length"),
+    "a count with a plus": (b"*+1\r\n$4\r\nping\r\n", "invalid multibulk length"),
+    "an empty count": (b"*\r\n$4\r\nping\r\n", "invalid multibulk length"),
+    "a count of 2^31": (b"*2147483648\r\n$3\r\nget\r\n", "invalid multibulk length"),
+    "a count beyond 64 bits": (b"*99999999999999999999\r\n", "invalid multibulk length"),
+    "an integer in place of a string": (b"*2\r\n$3\r\nget\r\n:1\r\n", "expected '$', got ':'"),
+    "a string without its length": (b"*1\r\nping\r\n", "expected '$', got 'p'"),
+    "an array within": (b"*1\r\n*1\r\n$4\r\nping\r\n", "expected '$', got '*'"),
+    "a length that is no number": (b"*1\r\n$x\r\nping\r\n", "invalid bulk length"),
+    "a length with a blank": (b"*1\r\n$ 4\r\nping\r\n", "invalid bulk length"),
+    "an empty length": (b"*1\r\n$\r\nping\r\n", "invalid bulk length"),
+    "a length of -1": (b"*1\r\n$-1\r\n", "invalid bulk length"),
+    "a length of 2^40": (b"*2\r\n$3\r\nget\r\n$1099511627776\r\nk\r\n", "invalid bulk length"),
+    "a length beyond 64 bits": (b"*1\r\n$99999999999999999999\r\n", "invalid bulk length"),
+    "a count without an end": (b"*" + b"1" * (MAX_INLINE + 100), "too big mbulk count string"),
+    "a length without an end": (b"*1\r\n$" + b"1" * (MAX_INLINE + 100), "too big bulk count string"),
+    "a line without an end": (b"g" * (MAX_INLINE + 100), "too big inline request"),
+    "quotes that do not end": (b'get "k\r\n', "unbalanced quotes in request"),
+    "single quotes that do not end": (b"get 'k\r\n", "unbalanced quotes in request"),
+    "quotes that end inside of a word": (b'get "k"x\r\n', "unbalanced quotes in request"),
+}
+
+
+# ---- comparing ------------------------------------------------------------------------------------
+
+
+def plain(value: object) -> object:
+    """A value without patterns, to look for the first byte that differs."""
+    if isinstance(value, OneOf):
+        return plain(value.options[0])
+    if isinstance(value, AnyOrder):
+        return [plain(each) for each in value.items]
+    if isinstance(value, Between):
+        return value.low
+    return value
