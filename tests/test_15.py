@@ -1,0 +1,123 @@
+"""Chapter 15: waiting for memory."""
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shlex
+import subprocess
+
+import pytest
+
+from cases import (
+    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory,
+    merges, processes, readme, replies, strings, trouble, ttl, zsets,
+)  # fmt: skip
+from harness.settings import ROOT, limit
+from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
+
+assert vector_servers  # a fixture
+
+
+@pytest.mark.parametrize("case", cases(15, basics))
+def test_first(case: Case) -> None:
+    case(15)
+
+
+@pytest.mark.parametrize("case", cases(15, framing))
+def test_framing(case: Case) -> None:
+    case(15)
+
+
+@pytest.mark.parametrize("case", cases(15, abuse))
+def test_abuse(case: Case) -> None:
+    case(15)
+
+
+@pytest.mark.parametrize("case", cases(15, clock))
+def test_clock(case: Case) -> None:
+    case(15)
+
+
+@pytest.mark.parametrize("case", cases(15, memory))
+def test_memory(case: Case) -> None:
+    case(15)
+
+
+@pytest.mark.parametrize("case", cases(15, trouble))
+def test_trouble(case: Case) -> None:
+    case(15)
+
+
+@pytest.mark.parametrize("case", cases(15, readme, processes))
+def test_shared(case: Case) -> None:
+    case(15)
+
+
+@pytest.mark.parametrize("case", cases(15, client_errors))
+def test_client_errors(case: Case) -> None:
+    case(15)
+
+
+@pytest.mark.parametrize("case", cases(15, leaks, merges))
+def test_leaks(case: Case) -> None:
+    case(15)
+
+
+@pytest.mark.parametrize("case", cases(15, logs))
+def test_logs(case: Case) -> None:
+    case(15)
+
+
+@pytest.mark.parametrize("case", cases(15, strings))
+def test_strings(case: Case) -> None:
+    case(15)
+
+
+@pytest.mark.parametrize("case", cases(15, replies))
+def test_replies(case: Case) -> None:
+    case(15)
+
+
+@pytest.mark.parametrize("case", cases(15, clients))
+def test_clients(case: Case) -> None:
+    case(15)
+
+
+@pytest.mark.parametrize("vector", vector_cases(15))
+def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
+    vector_servers.play(vector, 15)
+
+
+@pytest.mark.parametrize("case", cases(15, zsets))
+def test_zsets(case: Case) -> None:
+    case(15)
+
+
+@pytest.mark.parametrize("case", cases(15, idle))
+def test_idle(case: Case) -> None:
+    case(15)
+
+
+@pytest.mark.parametrize("case", cases(15, ttl))
+def test_ttl(case: Case) -> None:
+    case(15)
+
+
+# ---- memory in advance ----
+
+PREFETCH = {"x86_64": "prefetch", "i686": "prefetch", "aarch64": "prfm", "arm64": "prfm", "ppc64le": "dcbt"}
+
+
+@pytest.mark.inside
+def test_the_compiler_keeps_the_prefetches() -> None:
+    """gcc takes a function that only prefetches for one without an effect, and may drop the call."""
+    if platform.machine() not in PREFETCH:
+        pytest.skip(f"the name of the instruction on {platform.machine()} is not known")
+    compiler = shlex.split(os.environ.get("CC") or "cc")
+    source = ROOT / "chapters/15/server.c"
+    command = [*compiler, "-O2", f"-I{ROOT / 'common'}", "-S", "-o", "-", str(source)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=limit(15))
+    assert done.returncode == 0, done.stderr
+    found = re.findall(rf"^\s*{PREFETCH[platform.machine()]}\w*", done.stdout, re.MULTILINE)
+    assert len(found) >= 12, f"{source}: {len(found)} prefetches are left in the compiled code"
