@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory,
+    Case, abuse, basics, batches, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory,
     merges, processes, readme, replies, strings, trouble, ttl, zsets,
 )  # fmt: skip
 from harness.settings import ROOT, limit
@@ -101,6 +101,11 @@ def test_idle(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(15, ttl))
 def test_ttl(case: Case) -> None:
+    case(15)
+
+
+@pytest.mark.parametrize("case", cases(15, batches))
+def test_batches(case: Case) -> None:
     case(15)
 
 
