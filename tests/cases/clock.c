@@ -153,6 +153,7 @@ int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout) {
         uint64_t asked = g_shared->asked;
         int ready = next(epfd, events, max, 0);
         if (ready != 0 || over(end, asked) || (ready = next(epfd, events, max, 1)) != 0) {
+            g_shared->turns -= ready < 0; // a signal, SIGCONT even: it has looked at nothing
             return ready;
         }
     }

@@ -1,5 +1,5 @@
 // count.c: preloaded into a server (LD_PRELOAD), it counts calls in the file that COUNT_FILE names:
-// four u64 in the order of the machine, for poll, accept, read and write (on sockets; recv and send
+// four u64 in the order of the machine, for poll (and epoll_wait), accept, read and write (on sockets; recv and send
 // count as these).
 
 #define _GNU_SOURCE
@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -51,6 +52,12 @@ int poll(struct pollfd *fds, nfds_t nfds, int timeout) {
 int __poll_chk(struct pollfd *fds, nfds_t nfds, int timeout, size_t size) {
     (void)size;
     return poll(fds, nfds, timeout);
+}
+
+int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout) {
+    int (*next)(int, struct epoll_event *, int, int) = dlsym(RTLD_NEXT, "epoll_wait");
+    g_counts[POLLS]++;
+    return next(epfd, events, max, timeout);
 }
 
 int accept(int fd, struct sockaddr *addr, socklen_t *len) {

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -104,6 +105,11 @@ int poll(struct pollfd *fds, nfds_t nfds, int timeout) {
     int (*next)(struct pollfd *, nfds_t, int) = dlsym(RTLD_NEXT, "poll");
     // msg() asks with a timeout of 0 whether the log takes another line: that is left alone.
     return timeout != 0 && interrupted() ? -1 : next(fds, nfds, timeout);
+}
+
+int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout) {
+    int (*next)(int, struct epoll_event *, int, int) = dlsym(RTLD_NEXT, "epoll_wait");
+    return timeout != 0 && interrupted() ? -1 : next(epfd, events, max, timeout);
 }
 
 int __poll_chk(struct pollfd *fds, nfds_t nfds, int timeout, size_t size) {

@@ -1,7 +1,7 @@
 // sends.c: preloaded into a server (LD_PRELOAD), it writes down in which turn of the loop something
 // was sent to whom. The file that SENDS_FILE names holds u64: the number of turns, the number of
-// sends, then two for each send: the turn and the descriptor. Turns are calls of poll() for more than
-// one descriptor. (The log asks for one.)
+// sends, then two for each send: the turn and the descriptor. Turns are calls of epoll_wait(), and of
+// poll() for more than one descriptor. (The log asks for one.)
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -46,6 +47,12 @@ int poll(struct pollfd *fds, nfds_t nfds, int timeout) {
 int __poll_chk(struct pollfd *fds, nfds_t nfds, int timeout, size_t size) {
     (void)size;
     return poll(fds, nfds, timeout);
+}
+
+int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout) {
+    int (*next)(int, struct epoll_event *, int, int) = dlsym(RTLD_NEXT, "epoll_wait");
+    g_log->turns++;
+    return next(epfd, events, max, timeout);
 }
 
 ssize_t send(int fd, const void *buf, size_t n, int flags) {

@@ -1,6 +1,6 @@
 // turns.c: preloaded into a server (LD_PRELOAD), it counts the turns of its loop in the file that
-// TURNS_FILE names, as a u64: calls of poll() for more than one descriptor, whether they wait or
-// not. (The log asks for one descriptor.)
+// TURNS_FILE names, as a u64: calls of epoll_wait(), and of poll() for more than one descriptor,
+// whether they wait or not. (The log asks for one descriptor.)
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -33,4 +34,10 @@ int poll(struct pollfd *fds, nfds_t nfds, int timeout) {
 int __poll_chk(struct pollfd *fds, nfds_t nfds, int timeout, size_t size) {
     (void)size;
     return poll(fds, nfds, timeout);
+}
+
+int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout) {
+    int (*next)(int, struct epoll_event *, int, int) = dlsym(RTLD_NEXT, "epoll_wait");
+    (*g_turns)++;
+    return next(epfd, events, max, timeout);
 }
