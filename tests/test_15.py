@@ -13,6 +13,7 @@ from cases import (
     Case, abuse, basics, batches, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory,
     merges, processes, readme, replies, strings, trouble, ttl, zsets,
 )  # fmt: skip
+from harness import fail, run_program
 from harness.settings import ROOT, limit
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
@@ -126,3 +127,30 @@ def test_the_compiler_keeps_the_prefetches() -> None:
     assert done.returncode == 0, done.stderr
     found = re.findall(rf"^\s*{PREFETCH[platform.machine()]}\w*", done.stdout, re.MULTILINE)
     assert len(found) >= 12, f"{source}: {len(found)} prefetches are left in the compiled code"
+
+
+# ---- the lab program ----
+
+ROW = re.compile(r" *(\d+) (KiB|MiB)( +\d+\.\d){6}")
+
+
+@pytest.mark.inside
+def test_lab_program() -> None:
+    """A row for each size up to the one that is asked for, and a time for each number of chains."""
+    for mib, sizes in (("1", "16 32 64 128 256 512 1"), ("4", "16 32 64 128 256 512 1 2 4")):
+        out, err, status = run_program(15, "latency", [mib], seconds=15)
+        lines = out.splitlines()
+        rows = [ROW.fullmatch(line) for line in lines[1:]]
+        if status != 0 or err or not all(rows) or " ".join(row[1] for row in rows if row) != sizes:
+            fail(f"latency {mib} ends with exit status {status} and prints\n{out}{err}")
+        if not re.fullmatch(r"ns a step( +\d+ chains?){5} +a page", lines[0]):
+            fail(f"latency {mib} begins with {lines[0]!r}")
+
+
+@pytest.mark.inside
+def test_lab_program_sizes() -> None:
+    """What is no power of two, or no number, is refused."""
+    for words in (["3"], ["0"], ["x"], ["4x"], [""], ["-1"], ["4", "4"]):
+        out, err, status = run_program(15, "latency", words)
+        if status != 1 or out or not err.startswith("usage: "):
+            fail(f"latency {words} ends with exit status {status} and prints\n{out}{err}")

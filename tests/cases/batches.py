@@ -20,7 +20,7 @@ __tracebackhide__ = settings.__tracebackhide__
 
 LOOKS_AT = (
     "request batch parse_next parse_batch fetch_ahead fetch_pairs_ahead answer answer_batch lookup_key hash_of_key"
-    " state_req try_one_request k_lookahead k_batch_args k_long_arg k_in_cache hwalk zwalk hwalk_* zwalk_*"
+    " state_req try_one_request k_lookahead k_batch_args k_long_arg k_in_cache"
 )
 
 SIZES = (1, 2, 16, 17, 32, 33, 65)  # of batches
