@@ -24,7 +24,7 @@ side_by_side = env -u MAKEFLAGS $(MAKE) -s --no-print-directory -O -j$(JOBS)
 
 .PHONY: all help $(CHAPTERS) build demo test test-all broken asan tsan bench bench-quick bench-full book-check book-update \
     check-all exercises progress next exercises-check grade grade-all hunts class-check handout gradescope \
-    valgrind format format-check clean always
+    valgrind format format-check site clean always
 
 # --- Chapters, next to their sources: make 07 ---
 
@@ -115,8 +115,12 @@ grade-all: ; @$(pytest) tests/learn/grade.py all "$$SUBMISSIONS" -j $(JOBS) $(gr
 hunts: ; @$(pytest) tests/learn/hunts.py $(if $(ROSTER),make "$$ROSTER",grade "$$SUBMISSIONS") -j $(JOBS) \
     $(CHAPTERS:%=--chapter %) $(if $(OUT),--out "$$OUT")
 class-check: ; @$(pytest) tests/learn/classroom.py $(or $(N),200) -j $(JOBS)
-handout: ; @$(python) tests/learn/pack.py handout $(CHAPTERS)
+handout: ; @$(python) tests/learn/pack.py handout $(if $(SITE),--site) $(CHAPTERS)
 gradescope: ; @$(python) tests/learn/pack.py gradescope $(EXERCISE)
+
+# --- The book in a browser ---
+
+site: ; @$(python) tests/tools/website.py $(if $(OUT),"$$OUT")
 
 # --- The sources ---
 

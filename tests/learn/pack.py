@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Packs the workbook: for students as build/handout.tar.gz, for Gradescope as build/autograder.zip.
 
-    pack.py handout [NN ...]            make handout      or    make handout CHAPTERS="03 04 05 06"
+    pack.py handout [--site] [NN ...]   make handout      or    make handout CHAPTERS="03 04 05 06" SITE=yes
     pack.py gradescope [NN-slug ...]    make gradescope   or    make gradescope EXERCISE="04-buffered-reads 08-shrink"
 
 Left out of the handout are the solutions and keys of the exercises, servers that are wrong on purpose, what is for
 instructors, and the tests of the workbook itself, with the targets of make that run them. `make grade` stays, so that a
 student's repository can be graded where it is pushed to. With chapters named, the programs, headers, tests, exercises
 and text of all others are left out too; book chapters 01 and 02 and the appendices stay. What is packed passes its own
-`make test`.
+`make test`. With --site, the pages for a browser that are made of all this are in it too, in the folder site/.
 
 Gradescope runs setup.sh when it makes the container (Ubuntu, as root), and run_autograder for each submission: the
 student's files are in /autograder/submission, the results go to /autograder/results/results.json. With one exercise
@@ -22,8 +22,10 @@ import io
 import json
 import os
 import re
+import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
 from pathlib import Path, PurePosixPath
 from typing import Callable, Dict, Iterator, List, Sequence, Set
@@ -206,9 +208,25 @@ def write_tar(files: Files, target: Path) -> None:
     part.replace(target)
 
 
+def pages(files: Files) -> Files:
+    """The pages for a browser of these files."""
+    with tempfile.TemporaryDirectory(prefix="handout-") as folder:
+        for path, data in files.items():
+            target = Path(folder, path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+        command = [sys.executable, f"{folder}/tests/tools/website.py", f"{folder}/site"]
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            raise Problem(f"the pages for a browser cannot be made: {done.stderr.strip()}")
+        made = (path for path in sorted(Path(folder, "site").rglob("*")) if path.is_file())
+        return {str(path.relative_to(folder)): path.read_bytes() for path in made}
+
+
 def handout(argv: List[str]) -> None:
-    chapters = sorted({layout.chapter(number) for number in argv}) or layout.chapters()
+    chapters = sorted({layout.chapter(number) for number in argv if number != "--site"}) or layout.chapters()
     files = pack(chapters)
+    files.update(pages(files) if "--site" in argv else {})
     write_tar(files, HANDOUT)
     there = sum(path.endswith("exercise.conf") for path in files)
     print(f"{HANDOUT.relative_to(ROOT)}: chapters {layout.span(chapters)}, {there} exercises, {len(files)} files")
