@@ -24,7 +24,7 @@ side_by_side = env -u MAKEFLAGS $(MAKE) -s --no-print-directory -O -j$(JOBS)
 
 .PHONY: all help $(CHAPTERS) build demo test test-all broken asan tsan bench bench-quick bench-full book-check book-update \
     check-all exercises progress next exercises-check grade grade-all hunts class-check handout gradescope \
-    valgrind format format-check site clean always
+    valgrind format format-check site site-check clean always
 
 # --- Chapters, next to their sources: make 07 ---
 
@@ -121,6 +121,7 @@ gradescope: ; @$(python) tests/learn/pack.py gradescope $(EXERCISE)
 # --- The book in a browser ---
 
 site: ; @$(python) tests/tools/website.py $(if $(OUT),"$$OUT")
+site-check: ; @$(run) site -- $(ARGS)
 
 # --- The sources ---
 

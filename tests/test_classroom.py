@@ -29,6 +29,7 @@ import grade  # noqa: E402
 import hunts  # noqa: E402
 import pack  # noqa: E402
 import pristine  # noqa: E402
+import website_check  # noqa: E402
 
 from harness.settings import limit  # noqa: E402
 
@@ -278,7 +279,7 @@ def test_hunts_are_graded(hunted: Path) -> None:
 @pytest.fixture(scope="module")
 def handout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The handout of chapter 03, unpacked."""
-    done = run(sys.executable, LEARN / "pack.py", "handout", "3")
+    done = run(sys.executable, LEARN / "pack.py", "handout", "--site", "3")
     assert done.returncode == 0 and "chapters 03," in done.stdout, done.stdout
     folder = tmp_path_factory.mktemp("handout")
     with tarfile.open(ROOT / "build" / "handout.tar.gz") as archive:
@@ -292,6 +293,17 @@ def test_the_handout_gives_nothing_away(handout: Path) -> None:
     later = [p for p in paths if re.search(r"\b(0[4-9]|[1-9]\d)[-_/.]", p) and "figures" not in p]
     assert bad == [] and later == []
     assert "avl.h" not in {path.name for path in (handout / "common").iterdir()}
+
+
+def test_the_handout_has_pages_for_a_browser(handout: Path, tmp_path: Path) -> None:
+    """They are whole, give nothing away, and are those that make site makes of what was handed out."""
+    site = handout / "site"
+    assert website_check.problems(site) == []
+    said = "".join(path.read_text(encoding="utf-8") for path in site.rglob("*.html"))
+    assert "chapters/03/exercises" in said and not re.search(r'href="[^"]*(solution|broken|teaching)', said)
+    assert run("make", "site", f"OUT={tmp_path / 'again'}", cwd=handout).returncode == 0
+    names = {path.relative_to(site) for path in site.rglob("*.*")}
+    assert names == {path.relative_to(tmp_path / "again") for path in (tmp_path / "again").rglob("*.*")}
 
 
 def test_the_handout_passes_its_tests(handout: Path) -> None:

@@ -49,13 +49,13 @@ FOLDER = "workbook"  # that the archive unpacks to
 NOT_FOR_STUDENTS = re.compile(
     r"chapters/\d\d/exercises/[^/]+/(solution\.change|wrong/|key\.md)"
     r"|tests/broken/|book/teaching/"
-    r"|tests/test_(?!\d\d\.py)\w+\.py|tests/beginners\.py"
+    r"|tests/test_(?!\d\d\.py)\w+\.py|tests/(beginners|devtools)\.py"
     r"|tests/tools/(check|complete)\.py|tests/learn/(pack|classroom|prove|hunts|decoys)\.py|tests/exercises/hunt\.py"
 )
 # What make cannot do without them: these targets are left out of the Makefile and of make help.
 GONE = (
     "handout", "gradescope", "hunts", "class-check", "check-all", "broken", "exercises-check", "book-check",
-    "book-update",
+    "book-update", "site-check",
 )  # fmt: skip
 NUMBERED = re.compile(r"(?:chapters/|tests/test_|tests/sessions/|tests/exercises/test_|book/)(\d\d)[./_-]")
 ALWAYS = ("01", "02")  # chapters that are text alone

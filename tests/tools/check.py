@@ -39,6 +39,7 @@ STEPS = [
     Step("tests with address and undefined", "gcc pytest address,undefined", "make asan"),
     Step("tests with the thread sanitizer", "gcc pytest thread", "make tsan"),
     Step("the text says what the sources say", "gcc pytest", "make book-check"),
+    Step("the book in a browser", "pytest chromium", "make site-check"),
     Step("lab programs under valgrind", "gcc valgrind", "make valgrind"),
     Step("benchmarks, every reply checked", "gcc", "make bench-quick"),
 ]

@@ -37,7 +37,7 @@ VARIABLES = """SERVER CLIENT HEADERS ARGS PORT BIND HOST IDLE_TIMEOUT_MS HASH_SE
 NEEDS = {
     "cc": "all NN run test demo build broken asan tsan bench bench-quick bench-full book-check check watch valgrind "
     "exercises-check grade grade-all hunts class-check",
-    "pytest": "test broken asan tsan book-check check watch exercises-check grade grade-all hunts class-check",
+    "pytest": "test broken asan tsan book-check check watch exercises-check grade grade-all hunts class-check site-check",
     "valgrind": "valgrind",
     "clang-format": "format format-check",
 }

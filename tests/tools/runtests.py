@@ -34,7 +34,7 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 JOBS = int(os.environ.get("JOBS") or 1 + len(os.sched_getaffinity(0)))  # a test waits now and then
-OWN_TARGET = ["broken", "book", "exercises", "classroom", "cheats"]
+OWN_TARGET = ["broken", "book", "exercises", "classroom", "cheats", "site"]
 OF_THE_TOOLS = ["front_door", "harness", "messages", "tools"]  # which judge no program of a chapter
 NOT_CARRIED = ["-m", "not carried"]
 COLUMNS = 80  # of a terminal

@@ -51,7 +51,7 @@ SHELL = """<!DOCTYPE html>
 <html lang="en">
 <head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
-<link rel="stylesheet" href="{root}style.css"><script src="{root}script.js" defer></script></head>
+<link rel="icon" href="{root}icon.svg"><link rel="stylesheet" href="{root}style.css"><script src="{root}script.js" defer></script></head>
 <body class="{kind}" data-root="{root}" data-page="{url}">
 <a class="skip" href="#main">Skip to the text</a>
 <header class="bar"><button class="menu" popovertarget="side">Contents</button><a class="name" href="{root}index.html">{name}</a>
@@ -525,7 +525,7 @@ class Site:
         """Writes the pages and what goes with them; returns how many bytes that are."""
         shutil.rmtree(target, ignore_errors=True)
         files = dict(self.pages)
-        for name in ("style.css", "script.js"):
+        for name in ("style.css", "script.js", "icon.svg"):
             files[name] = (PARTS / name).read_text(encoding="utf-8")
         self.index.sort(key=lambda e: e[1])
         known = {(e[0], e[1]): e for e in self.index}  # an item that stays for many chapters is found once

@@ -77,9 +77,9 @@ def numbers(units: Sequence[Unit], final: Sequence[Unit]) -> List[int]:
             pair = (unit.text.splitlines(), final[place].text.splitlines())
             for a, b, size in difflib.SequenceMatcher(None, *pair, False).get_matching_blocks():
                 lines[a : a + size] = range(firsts[place] + b, firsts[place] + b + size)
+        if len(found) > 1 and found[-2] and lines[0] == found[-2] + 2:
+            found[-1] = lines[0] - 1  # the blank line between this item and the one above
         found += [*lines, 0]
-    for at, (above, below) in enumerate(zip(found, found[2:]), 1):  # the blank lines between items
-        found[at] = found[at] or (above + 1 if below == above + 2 else 0)
     return found
 
 

@@ -220,10 +220,10 @@ class Text:
             if blanks and following and following.group(2)[0].isdigit() == ordered:
                 loose, at = True, at + blanks
         html = "\n".join(self.item(item, loose) for item in items)
-        start = int(re.sub(r"\D", "", first.group(2))) if ordered else 1
         tag = "ol" if ordered else "ul"
-        return Node("list", f"<{tag}{f' start={start!r}' * (start != 1)}>\n{html}\n</{tag}>".replace("'", '"')
-                    if start != 1 else f"<{tag}>\n{html}\n</{tag}>"), at  # fmt: skip
+        begins = first.group(2)[:-1] if ordered else "1"
+        start = f' start="{begins}"' if begins != "1" else ""
+        return Node("list", f"<{tag}{start}>\n{html}\n</{tag}>"), at
 
     def item(self, lines: Lines, loose: bool) -> str:
         nodes = self.render(lines)
