@@ -35,8 +35,8 @@ _F = TypeVar("_F", bound=Case)
 
 
 def case(
-    since: int, until: int = 99, *, but: int = 0, at: str = "", inside: bool = False, time_limit: Optional[float] = None,
-    binary: bool = False, ours: str = "",
+    since: int, until: int = 99, *, but: int = 0, at: str = "", inside: bool = False,
+    time_limit: Optional[float] = None, binary: bool = False, ours: str = "",
 ) -> Callable[[_F], _F]:  # fmt: skip
     """Marks a function as a case of the chapters from since to until, without the chapter `but`.
 

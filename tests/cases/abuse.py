@@ -94,7 +94,7 @@ def leaves_with_answers_unread(chapter: int) -> None:
 # ---- clients that do not read, or do not send ----
 
 
-@case(since=6)
+@case(since=6, ours="Redis makes all replies at once")
 def never_reads(chapter: int) -> None:
     """Its requests are not answered without end: memory stays bounded, others are served.
 
@@ -171,7 +171,7 @@ def large_replies_in_parts(chapter: int) -> None:
         )
 
 
-@case(since=6)
+@case(since=6, ours="Redis drops the replies of a client that has ended its input")
 def half_closed_and_not_reading(chapter: int) -> None:
     """The end of input has come, answers are still under way: no spin, and all of them arrive."""
     requests, replies = too_much(chapter)
@@ -332,7 +332,7 @@ def replies_keep_their_order(chapter: int) -> None:
 # ---- descriptors ----
 
 
-@case(since=6)
+@case(since=6, ours="Redis needs more descriptors of its own")
 def out_of_descriptors(chapter: int) -> None:
     """Neither an exit nor a spin: those who wait are accepted once others have left."""
     if os.environ.get("WRAPPER"):
@@ -418,14 +418,14 @@ def random_bytes(chapter: int) -> None:
         still_serves(server)
 
 
-@case(since=6)
+@case(since=6, ours="Redis closes with input unread")
 def answers_before_a_bad_length_read_late(chapter: int) -> None:
     """The answers to what came before the bad message still wait in the server's socket when it
     closes. Closing with input unread would turn that into a reset, which drops them."""
     _read_late(chapter, 10_000)
 
 
-@case(since=6)
+@case(since=6, ours="Redis closes with input unread")
 def answers_before_a_long_bad_message_read_late(chapter: int) -> None:
     """The same with more behind the bad length than one read takes, or sixteen."""
     _read_late(chapter, 1_000_000)
@@ -473,7 +473,7 @@ def bad_length_and_no_hanging_up(chapter: int) -> None:
 # ---- time ----
 
 
-@case(since=6)
+@case(since=6, ours="Redis has no limit for a reply")
 def small_replies_do_not_wait(chapter: int) -> None:
     """TCP_NODELAY: without it the kernel keeps a small reply back until the one before it has been
     acknowledged, and the client's kernel delays that acknowledgement by 40 ms.
@@ -615,7 +615,7 @@ def answers_before_a_bad_length_in_small_parts(chapter: int) -> None:
 # ---- the log ----
 
 
-@case(since=4)
+@case(since=4, ours="Redis is told its port elsewhere")
 def nobody_reads_the_log(chapter: int) -> None:
     """What a server prints goes into a pipe that is full: it must go on all the same."""
     port, requests = free_port(), talk(chapter, 2000, "log", 100)

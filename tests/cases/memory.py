@@ -16,7 +16,9 @@ from harness.codec import codec
 from harness.wire import Arg
 
 from . import case
-from .talk import answered, asked, bulk, done, encode, encode_replies, found, numbered, preload, say, start, talk, watched
+from .talk import (
+    answered, asked, bulk, done, encode, encode_replies, found, numbered, preload, say, start, talk, watched,
+)  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__
 

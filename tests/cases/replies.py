@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import random
 from contextlib import ExitStack
-from typing import List, Set, Tuple
+from typing import List, Sequence, Set, Tuple
 
 from harness import ANY, AnyOrder, Conn, Err, Server, exchange, fail, seed, settings, wire
+from harness.codec import codec
 from harness.wire import ERR_2BIG, ERR_ARG
 
 from . import case
 from .talk import (
-    SMALL, Counts, Sends, answered, asked, bulk, numbered, paused, say, start, still_serves, uses_no_cpu, watched,
+    SMALL, Counts, Sends, answered, asked, bulk, done, numbered, paused, say, start, still_serves, uses_no_cpu, watched,
 )  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__
@@ -46,7 +47,7 @@ def filled(size: int, tag: int = 0) -> bytes:
 # ---- tagged values ----
 
 
-@case(since=9, at="do_* reply_request")
+@case(since=9, at="do_* reply_request", binary=True)
 def replies_byte_for_byte(chapter: int) -> None:
     """The tag and every byte behind it; of an error the code."""
     with start(chapter) as server, server.connect() as conn:
@@ -188,7 +189,7 @@ def long_messages_in_random_pieces(chapter: int) -> None:
 def memory_follows_the_bytes_that_came(chapter: int) -> None:
     """A message of 16 MiB is announced, comes in parts, and is answered; others are served all along."""
     most = 16 * MIB
-    value = filled(most - len(wire.body("set", "k", "")))
+    value = filled(most)
     data = asked(chapter, "set", "k", value)
     with start(chapter) as server, server.connect() as conn, server.connect() as other:
         say(other, tag="other")
@@ -211,7 +212,8 @@ def memory_follows_the_bytes_that_came(chapter: int) -> None:
 @case(since=9, at=AT_BUFFERS)
 def announced_lengths_cost_nothing(chapter: int) -> None:
     """Thirty clients announce 32 MiB each, of the message and of a string in it."""
-    pieces = [wire.u32(LIMIT), wire.u32(2) + wire.u32(3) + b"get", wire.u32(LIMIT - 15), b"k"]
+    whole = codec(chapter).announce(LIMIT) + b"k"
+    pieces = [whole[:4], whole[4:15], whole[15:-1], whole[-1:]]
     with start(chapter) as server, ExitStack() as stack:
         still_serves(server)
         before = server.rss_kb()
@@ -225,7 +227,7 @@ def announced_lengths_cost_nothing(chapter: int) -> None:
             fail(f"for what was announced, the server had {(server.peak_kb() - before) >> 10} MiB more for a moment")
 
 
-@case(since=9)
+@case(since=9, binary=True)
 def long_lies_about_strings(chapter: int) -> None:
     """Long messages whose strings do not add up: refused as short ones are."""
     body = bytearray(wire.body("set", "k", b"x" * MIB))
@@ -244,17 +246,23 @@ def long_lies_about_strings(chapter: int) -> None:
 # ---- long replies ----
 
 
-def _fill_keys(conn: Conn, total: int, n: int) -> List[bytes]:
-    """Sets n keys, so that the reply to `keys` has a body of `total` bytes."""
-    room = total - 5 - 5 * n
-    sizes = [room // n + (i < room % n) for i in range(n)]
-    names = [b"%c" % (65 + i) * size for i, size in enumerate(sizes)]
+def reply_size(conn: Conn, value: object) -> int:
+    """The bytes of a reply that the limit is compared with."""
+    return len(conn.codec.reply(value)) - conn.codec.head
+
+
+def _fill_keys(conn: Conn, total: int, n: int, beside: Sequence[bytes] = ()) -> List[bytes]:
+    """Sets n keys, so that the reply to `keys`, with those that are there beside them, has `total` bytes."""
+    names = [b"%c" % (65 + i) * (total // n - 100_000) for i in range(n)]
+    room = total - reply_size(conn, [*names, *beside])
+    names = [name + name[:1] * (room // n + (i < room % n)) for i, name in enumerate(names)]
+    assert reply_size(conn, [*names, *beside]) == total
     for name in names:
         conn.ask("set", name, "", expect=None)
     return names
 
 
-@case(since=9, at=AT_BUFFERS)
+@case(since=9, at=AT_BUFFERS, ours="Redis has no limit for a reply")
 def a_reply_at_the_limit(chapter: int) -> None:
     """A reply of 32 MiB arrives; one byte more, and there is an error in its place."""
     with start(chapter) as server, server.connect() as conn:
@@ -266,7 +274,7 @@ def a_reply_at_the_limit(chapter: int) -> None:
         conn.ask("get", names[0], expect=None)
 
 
-@case(since=9, at=AT_BUFFERS)
+@case(since=9, at=AT_BUFFERS, ours="Redis has no limit for a reply")
 def a_reply_above_the_limit(chapter: int) -> None:
     """It is taken back: what was answered before it in the same batch stays, what comes after follows.
     Its memory is given back."""
@@ -302,7 +310,7 @@ def keys_that_do_not_fit_are_not_printed(chapter: int) -> None:
             fail(f"to answer `keys` with an error, the server needed {grown} MiB for a moment")
 
 
-@case(since=9)
+@case(since=9, ours="Redis has no limit for a reply")
 def what_keys_prints_is_counted_on_every_road(chapter: int) -> None:
     """Keys come and go in every way that there is. Then the reply to `keys` is 32 MiB, to the byte; with a byte more
     there is an error in its place."""
@@ -330,7 +338,7 @@ def what_keys_prints_is_counted_on_every_road(chapter: int) -> None:
                 if i % 2:
                     conn.ask("persist", f"set {i}", expect=1)
         conn.ask("keys", expect=AnyOrder(left))
-        names = _fill_keys(conn, LIMIT - sum(5 + len(name) for name in left), 5)
+        names = _fill_keys(conn, LIMIT, 5, left)
         conn.ask("keys", expect=AnyOrder(left + names))
         conn.ask("set", names[0] + b"A", "", expect=None)
         conn.ask("del", names[0], expect=1)
@@ -433,7 +441,7 @@ def huge_replies_that_nobody_reads(chapter: int) -> None:
         memory_below(server, before, 12, "80 MiB of replies have been read")
 
 
-@case(since=9, at=AT_BUFFERS)
+@case(since=9, at=AT_BUFFERS, ours="Redis makes all replies at once")
 def many_that_do_not_read(chapter: int) -> None:
     """Twenty clients ask for 64 MiB each and read nothing: what one costs does not grow with what it asks."""
     with start(chapter) as server, server.connect() as other, ExitStack() as stack:
@@ -446,7 +454,7 @@ def many_that_do_not_read(chapter: int) -> None:
         memory_below(server, before, 20, "20 clients have asked for 64 MiB each and do not read")
 
 
-@case(since=9)
+@case(since=9, ours="Redis drops the replies of a client that has ended its input")
 def half_closed_behind_long_replies(chapter: int) -> None:
     """The client has sent all it will send: each reply arrives, then the end."""
     value = filled(2 * MIB)
@@ -466,14 +474,12 @@ def long_replies_before_a_bad_message(chapter: int) -> None:
     value = filled(3 * MIB)
     with start(chapter) as server, server.connect() as other:
         other.ask("set", "k", value, expect=None)
-        for bad in (
-            wire.u32(LIMIT + 1), wire.frame(b""), wire.frame(wire.u32(0)), wire.frame(wire.body("get", count=2))
-        ):
+        for bad in (codec(chapter).bad, *list(codec(chapter).malformed().values())[:4]):
             with server.connect() as conn:
                 conn.send(asked(chapter, "get", "k") * 4 + bad + asked(chapter, "set", "k", "bad") * 10)
                 for _ in range(4):
                     conn.recv(value)
-                conn.expect_closed()
+                conn.expect_refused()
         other.ask("get", "k", expect=value)
 
 
@@ -490,7 +496,7 @@ def a_long_message_beside_others(chapter: int) -> None:
             conns[i].check(bodies[i][0], None, ("set", f"k{i}", "..."))
             conns[i].check(bodies[i][1], value, ("get", f"k{i}"))
         for i, body in enumerate(bodies[2]):
-            conns[2].check(body, b"%d" % (i // 2) if i % 2 else None)
+            conns[2].check(body, b"%d" % (i // 2) if i % 2 else done(chapter))
 
 
 # ---- system calls and memory ----

@@ -39,6 +39,11 @@ def done(chapter: int) -> object:
     return Status(0, b"") if chapter < 9 else None if chapter < wire.RESP_FROM else resp.OK
 
 
+def printed_done(chapter: int) -> str:
+    """What the client of 09 and later prints for it."""
+    return "(nil)\n" if chapter < wire.RESP_FROM else "(str) OK\n"
+
+
 def found(chapter: int, value: bytes) -> object:
     """The reply to a `get` of a key that is there."""
     return Status(0, value) if chapter < 9 else value

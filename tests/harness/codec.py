@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from contextlib import suppress
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Sequence
 
 from . import redis, resp, wire
 from .wire import RESP_FROM, Arg, WireError
@@ -90,6 +90,18 @@ class Binary:
         """Bytes of the longest string that a `set` of the key k may carry."""
         return wire.max_msg(self.chapter) - len(wire.body("set", "k", ""))
 
+    # Numbers that Redis reads and we did not, and the other way round.
+    more_doubles: Sequence[bytes] = ()
+    fewer_doubles: Sequence[bytes] = ()
+
+    def parse_double(self, text: bytes) -> Optional[float]:
+        """A double, or None."""
+        return wire.parse_double(text)
+
+    def parse_int(self, text: bytes) -> Optional[int]:
+        """An integer, or None."""
+        return wire.parse_int(text)
+
 
 class Resp:
     """RESP (17 and later), and Redis itself."""
@@ -141,7 +153,7 @@ class Resp:
         words: List[bytes] = []
         if request:
             with suppress(WireError, ValueError):
-                words = self.words(request)
+                words = self.words(request) if self.request_end(request) >= 0 else resp.first_words(request)
         return resp.expected(value, words)
 
     def show_request(self, request: bytes) -> str:
@@ -169,6 +181,17 @@ class Resp:
     def most(self) -> int:
         """Bytes of the longest string that a `set` of the key k may carry."""
         return wire.max_msg(self.chapter) - len(resp.array("set", "k", "")) - 7
+
+    more_doubles = (b"0x10", b"0x1p3", b"0X10", b"infinity", b"-infinity", b"Infinity")
+    fewer_doubles = (b"2e-324", b"1e-400", b"-1e-400")
+
+    def parse_double(self, text: bytes) -> Optional[float]:
+        """A double, or None."""
+        return resp.parse_double(text)
+
+    def parse_int(self, text: bytes) -> Optional[int]:
+        """An integer, or None."""
+        return resp.parse_int(text)
 
 
 class _FrameEnd:

@@ -24,7 +24,9 @@ local function number(command, error, ...)
     return reply
 end
 local float, int = 'ERR value is not a valid float', 'ERR value is not an integer or out of range'
-if string.find(score, '^%(') then return {err = float} end
+local scratch = redis.pcall('ZADD', '\\0scratch', score, '')
+redis.call('DEL', '\\0scratch')
+if type(scratch) == 'table' then return scratch end
 for _, reply in ipairs({number('ZCOUNT', float, score, score), number('ZRANGE', int, offset, '0'),
                         number('ZRANGE', int, limit, '0')}) do
     if type(reply) == 'table' and reply.err then return reply end
@@ -40,6 +42,7 @@ limit = math.min(tonumber(limit), redis.call('ZCARD', key))
 if at < 0 or limit <= 0 or at > 1e15 then return {} end
 return redis.call('ZRANGE', key, string.format('%d', at), string.format('%d', at + limit - 1), 'WITHSCORES')
 """
+BAD_COUNT = b"""return redis.error_reply("ERR wrong number of arguments for 'zquery' command")"""
 
 
 def is_tested() -> bool:
@@ -59,14 +62,14 @@ def options(command: Sequence[str], env: Dict[str, str]) -> List[str]:
 
 def spoken(args: Sequence[Arg]) -> Sequence[Arg]:
     """The words of a request, as Redis has them."""
-    if len(args) == 6 and is_tested() and to_bytes(args[0]).lower() == b"zquery":
-        return (b"EVAL", ZQUERY, b"1", *args[1:])
+    if args and is_tested() and to_bytes(args[0]).lower() == b"zquery":
+        return (b"EVAL", *((ZQUERY, b"1") if len(args) == 6 else (BAD_COUNT, b"0")), *args[1:])
     return args
 
 
 def meant(words: List[bytes]) -> List[bytes]:
     """What spoken() was given."""
-    return [b"zquery", *words[3:]] if words[:2] == [b"EVAL", ZQUERY] else words
+    return [b"zquery", *words[3:]] if words[:1] == [b"EVAL"] and words[1] in (ZQUERY, BAD_COUNT) else words
 
 
 def is_there() -> bool:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 import re
 import struct
-from typing import Dict, List, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from .wire import (
-    ERR_ARG, ERR_TYPE, ERR_UNKNOWN, AnyOrder, Arg, Between, Err, OneOf, WireError, show_bytes, show_double, to_bytes,
+    ERR_2BIG, ERR_ARG, ERR_TYPE, ERR_UNKNOWN, AnyOrder, Arg, Between, Err, OneOf, WireError, show_bytes, show_double,
+    to_bytes,
 )  # fmt: skip
 
 MAX_ARGS = 1 << 20  # strings of a request, as Redis has it before version 7.0.10
@@ -21,6 +22,7 @@ MAX_DEPTH = 100
 WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 NO_INT = "ERR value is not an integer or out of range"
 NO_FLOAT = "ERR value is not a valid float"
+TOO_BIG = "ERR the reply is too big"  # of ours: Redis has no such limit
 SYNTAX = "ERR syntax error"
 PROTOCOL = "ERR Protocol error: "
 
@@ -30,7 +32,8 @@ ARITY: Dict[bytes, int] = {
     b"expire": -3, b"pexpire": -3, b"ttl": 2, b"pttl": 2, b"persist": 2,
     b"ping": -1, b"echo": 2, b"quit": -1, b"hello": -1, b"select": 2, b"command": -1, b"client": -2, b"config": -2,
     b"info": -1, b"dbsize": 1, b"flushdb": -1, b"flushall": -1, b"exists": -2, b"unlink": -2, b"type": 2, b"mget": -2,
-    b"mset": -3, b"incr": 2, b"decr": 2, b"incrby": 3, b"append": 3, b"strlen": 2, b"zcard": 2, b"zrank": -3,
+    b"mset": -3, b"incr": 2, b"decr": 2, b"incrby": 3, b"decrby": 3, b"append": 3, b"strlen": 2, b"zcard": 2,
+    b"zrank": 3, b"zrevrank": 3,
     b"zcount": 4, b"zrange": -4, b"zrangebyscore": -4,
 }  # fmt: skip
 
@@ -113,6 +116,20 @@ def request_words(data: bytes) -> List[bytes]:
             raise WireError(at, "invalid bulk length")
         words.append(data[line + 2 : line + 2 + size])
         at = line + 4 + size
+    return words
+
+
+def first_words(data: bytes) -> List[bytes]:
+    """Those strings of a request that are there, of one that may be cut."""
+    words: List[bytes] = []
+    at = data.find(b"\n") + 1
+    while data[at : at + 1] == b"$":
+        line = data.find(b"\n", at)
+        size = data[at + 1 : line].rstrip(b"\r")
+        if line < 0 or not size.isdigit() or line + 1 + int(size) > len(data):
+            break
+        words.append(data[line + 1 : line + 1 + int(size)])
+        at = line + 3 + int(size)
     return words
 
 
@@ -292,7 +309,31 @@ def error(text: str) -> Err:
     """An error reply, with the code that the same mistake has in the chapters before."""
     if text.startswith("ERR unknown command"):
         return Err(ERR_UNKNOWN, text)
-    return Err(ERR_TYPE if text == WRONG_TYPE else ERR_ARG, text)
+    return Err({WRONG_TYPE: ERR_TYPE, TOO_BIG: ERR_2BIG}.get(text, ERR_ARG), text)
+
+
+# ---- numbers --------------------------------------------------------------------------------------
+
+
+def parse_int(text: bytes) -> Optional[int]:
+    """An integer as Redis reads it: only as it would write it. None for all else."""
+    if not re.fullmatch(rb"0|-?[1-9][0-9]{0,18}", text):
+        return None
+    return int(text) if -(2**63) <= int(text) < 2**63 else None
+
+
+def parse_double(text: bytes) -> Optional[float]:
+    """A double as Redis reads it: whatever strtod() takes, but for blanks, NaN, and what becomes 0 or infinite."""
+    if re.fullmatch(rb"[+-]?inf(inity)?", text, re.IGNORECASE):
+        return float(text)
+    if re.fullmatch(rb"[+-]?0x([0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)(p[+-]?[0-9]+)?", text, re.IGNORECASE):
+        digits, value = text[2:].lower().split(b"p")[0].lstrip(b"x"), float.fromhex(text.decode())
+    elif re.fullmatch(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
+        digits, value = text.lower().split(b"e")[0], float(text)
+    else:
+        return None
+    vanished = value == 0 and bool(digits.strip(b"+-0."))
+    return None if math.isinf(value) or vanished else value + 0.0
 
 
 # ---- what the cases of 07 to 16 expect, in Redis's words ----------------------------------------
@@ -315,7 +356,7 @@ def expected(value: object, words: Sequence[bytes]) -> object:
 
 
 def _is_free(value: Err) -> bool:
-    return value.text in (None, "Unknown cmd")
+    return value.text in (None, "Unknown cmd") or value.code == ERR_2BIG
 
 
 def texts(code: int, words: Sequence[bytes]) -> List[str]:
@@ -323,12 +364,16 @@ def texts(code: int, words: Sequence[bytes]) -> List[str]:
     name = words[0].lower()
     if code == ERR_UNKNOWN:
         return [unknown(words)]
+    if code == ERR_2BIG:
+        return [TOO_BIG]
     if code == ERR_TYPE:
         return [WRONG_TYPE]
     count = ARITY.get(name, 0)
     if count and (len(words) < -count if count < 0 else len(words) != count):
         return [f"ERR wrong number of arguments for '{name.decode()}' command"]
     shown = name.decode("latin-1")
+    if name in (b"expire", b"pexpire") and len(words) > 3:
+        return [f"ERR Unsupported option {words[3].decode('utf-8', 'surrogateescape')}"]
     return {
         b"zadd": [NO_FLOAT, SYNTAX], b"zquery": [NO_FLOAT, NO_INT],
         b"expire": [NO_INT, f"ERR invalid expire time in '{shown}' command"],
@@ -366,12 +411,15 @@ MALFORMED: Dict[str, Tuple[bytes, str]] = {
     "a length of -1": (b"*1\r\n$-1\r\n", "invalid bulk length"),
     "a length of 2^40": (b"*2\r\n$3\r\nget\r\n$1099511627776\r\nk\r\n", "invalid bulk length"),
     "a length beyond 64 bits": (b"*1\r\n$99999999999999999999\r\n", "invalid bulk length"),
-    "a count without an end": (b"*" + b"1" * (MAX_INLINE + 100), "too big mbulk count string"),
-    "a length without an end": (b"*1\r\n$" + b"1" * (MAX_INLINE + 100), "too big bulk count string"),
-    "a line without an end": (b"g" * (MAX_INLINE + 100), "too big inline request"),
     "quotes that do not end": (b'get "k\r\n', "unbalanced quotes in request"),
     "single quotes that do not end": (b"get 'k\r\n", "unbalanced quotes in request"),
     "quotes that end inside of a word": (b'get "k"x\r\n', "unbalanced quotes in request"),
+}
+# The same, for which more bytes behind them may end the line after all.
+ENDLESS: Dict[str, Tuple[bytes, str]] = {
+    "a count without an end": (b"*" + b"1" * (MAX_INLINE + 100), "too big mbulk count string"),
+    "a length without an end": (b"*1\r\n$" + b"1" * (MAX_INLINE + 100), "too big bulk count string"),
+    "a line without an end": (b"g" * (MAX_INLINE + 100), "too big inline request"),
 }
 
 

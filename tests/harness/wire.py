@@ -7,6 +7,7 @@ Err(4) and Status(1) leave the text free; OneOf, AnyOrder and Between stand for 
 from __future__ import annotations
 
 import math
+import re
 import struct
 from dataclasses import dataclass
 from typing import Dict, List, Optional, Sequence, Tuple, Union
@@ -19,6 +20,7 @@ ERR_UNKNOWN, ERR_2BIG, ERR_TYPE, ERR_ARG = 1, 2, 3, 4  # error codes, 09 on
 ERROR_NAMES = {1: "1 is an unknown command", 2: "2 is a reply too big", 3: "3 is a wrong type",
                4: "4 is a bad argument, or a wrong number of them"}  # fmt: skip
 MAX_STRINGS = 1024
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 RESP_FROM = 17  # the first chapter that speaks RESP (see resp)
 
 Arg = Union[bytes, str, int, float]
@@ -304,6 +306,27 @@ def nearest(expected: object, got: object) -> object:
         pad: List[object] = [None] * len(expected)
         return [nearest(e, g) for e, g in zip(expected, got + pad)]
     return expected
+
+
+# ---- numbers ----------------------------------------------------------------------------------
+
+
+def parse_int(text: bytes) -> Optional[int]:
+    """An integer of the protocol, or None."""
+    if not re.fullmatch(rb"-?[0-9]+", text):
+        return None
+    value = int(text) if len(text) < 1000 else INT64_MAX + 1
+    return value if INT64_MIN <= value <= INT64_MAX else None
+
+
+def parse_double(text: bytes) -> Optional[float]:
+    """A double of the protocol, or None. -0 becomes 0."""
+    if re.fullmatch(rb"[+-]?inf", text, re.IGNORECASE):
+        return float(text)
+    if not re.fullmatch(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
+        return None
+    value = float(text)
+    return None if math.isinf(value) else value + 0.0
 
 
 # ---- showing ----------------------------------------------------------------------------------
