@@ -242,6 +242,9 @@ class Site:
         entries = [self.entry(str(p.relative_to(ROOT))) for p in book_blocks.paths(ROOT / "book")]
         book = [e for e in entries if e.url.startswith("book/") and e.url.count("/") == 1 and e.url != "book/index.html"]
         self.chapters = [e for e in book if e.number.isdigit()]
+        told = {e.number for e in self.chapters}  # a stage that the book does not tell of yet stands for its chapter
+        self.chapters += [self.entry(f"chapters/{c}/README.md") for c in chapters() if c not in told]
+        self.chapters.sort(key=lambda e: e.number)
         self.appendices = [e for e in book if e.number and not e.number.isdigit()]
         rest = [e for e in book if not e.number]
         own = [("book/index.html", "How to use this book"), ("exercises/index.html", "Exercises")]
@@ -302,7 +305,7 @@ class Site:
         extra = '<h2 id="files">Files</h2>' + table(files, ("file", ""))
         old = before(name)
         chapter = next(e for e in self.chapters if e.number == name)
-        links = [(chapter.url, "The chapter that builds it")]
+        links = [(chapter.url, "The chapter that builds it")] if chapter.url != url else []
         links += [(f"diffs/{old}-{name}.html", f"All that changes since {old}, side by side")] if old else []
         html = [n.html for n in nodes]
         html.insert(1, '<ul class="beside-it">' + "".join(f'<li><a href="{link(url, u)}">{t}</a></li>' for u, t in links) + "</ul>")
