@@ -145,6 +145,23 @@ def keys_of_every_length(chapter: int) -> None:
             )
 
 
+@case(since=15)
+def long_and_short_keys_one_at_a_time(chapter: int) -> None:
+    """Each request begins at the same place of the buffer as the one before: what was remembered of that is over."""
+    keys = [b"s", b"short", b"x" * 1024, b"x" * 1025, b"x" * 2000, b"y" * 2000]
+    with start(chapter) as server, server.connect() as conn:
+        for first in keys:
+            for second in keys:
+                conn.ask("set", first, b"first", expect=None)
+                conn.ask("set", second, b"the second", expect=None)
+                conn.ask("get", first, expect=b"the second" if first == second else b"first")
+                conn.ask("get", second, expect=b"the second")
+                conn.ask("nothing")
+                conn.ask("del", first, expect=1)
+                conn.ask("del", second, expect=int(first != second))
+                conn.ask("keys", expect=[])
+
+
 # ---- what one of a batch does to those behind it ----
 
 
