@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory,
+    Case, abuse, basics, cases, client_errors, clients, clock, crowd, framing, idle, leaks, logs, memory,
     merges, processes, readme, replies, strings, trouble, ttl, zsets,
 )  # fmt: skip
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
@@ -94,4 +94,12 @@ def test_idle(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases(16, ttl))
 def test_ttl(case: Case) -> None:
+    case(16)
+
+
+# ---- many connections ----
+
+
+@pytest.mark.parametrize("case", cases(16, crowd))
+def test_crowd(case: Case) -> None:
     case(16)

@@ -1,6 +1,6 @@
 // count.c: preloaded into a server (LD_PRELOAD), it counts calls in the file that COUNT_FILE names:
-// four u64 in the order of the machine, for poll (and epoll_wait), accept, read and write (on sockets; recv and send
-// count as these).
+// five u64 in the order of the machine, for poll (and epoll_wait), accept, read and write (on sockets;
+// recv and send count as these), and epoll_ctl.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -20,6 +20,7 @@ enum {
     ACCEPTS,
     READS,
     WRITES,
+    CONTROLS,
     COUNTS,
 };
 
@@ -58,6 +59,12 @@ int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout) {
     int (*next)(int, struct epoll_event *, int, int) = dlsym(RTLD_NEXT, "epoll_wait");
     g_counts[POLLS]++;
     return next(epfd, events, max, timeout);
+}
+
+int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event) {
+    int (*next)(int, int, int, struct epoll_event *) = dlsym(RTLD_NEXT, "epoll_ctl");
+    g_counts[CONTROLS]++;
+    return next(epfd, op, fd, event);
 }
 
 int accept(int fd, struct sockaddr *addr, socklen_t *len) {

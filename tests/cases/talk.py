@@ -198,26 +198,27 @@ def preload(name: str) -> Dict[str, str]:
 class Counts:
     """Counts the calls of a server (cases/count.c): Counts().env goes to start().
 
-    reset() begins anew; polls, accepts, reads and writes are what it has done since.
+    reset() begins anew; polls (epoll_wait too), accepts, reads, writes and controls (epoll_ctl) are what it has done
+    since.
     """
 
     def __init__(self) -> None:
         self.file = tempfile.NamedTemporaryFile()
-        self.file.write(bytes(32))
+        self.file.write(bytes(40))
         self.file.flush()
         os.chmod(self.file.name, 0o666)  # the server may run as another user
         self.env = {"COUNT_FILE": self.file.name, **preload("count")}
-        self.before = (0, 0, 0, 0)
+        self.before: Tuple[int, ...] = (0,) * 5
 
     def reset(self) -> None:
         self.before = self._read()
 
     def _read(self) -> Tuple[int, ...]:
         self.file.seek(0)
-        return struct.unpack("=4Q", self.file.read(32))
+        return struct.unpack("=5Q", self.file.read(40))
 
     def __getattr__(self, name: str) -> int:
-        index = ("polls", "accepts", "reads", "writes").index(name)
+        index = ("polls", "accepts", "reads", "writes", "controls").index(name)
         return self._read()[index] - self.before[index]
 
 
