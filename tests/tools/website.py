@@ -334,7 +334,7 @@ class Site:
                     extra[item.code] = f'<span class="built">built in {links}</span>'
                 where = f"{item.kind}, {path}"
                 self.index.append([item.name, steps[0].url if steps else f"{url}#L{item.code}", where, ""])
-        parts = [website_code.Line(t, "", n, (), extra.get(n, "")) for n, t in enumerate(lines, 1)]
+        parts = [website_code.Line(t, "", n, extra.get(n, "")) for n, t in enumerate(lines, 1)]
         body = website_code.code(parts, website_code.language(path), "L")
         title = path.rpartition("/")[2]
         heading = f'<h1 id="file"><code>{escape(path, False)}</code></h1>'
@@ -375,15 +375,18 @@ class Site:
         """One stage beside another."""
         url = f"diffs/{old}-{new}.html"
         rows, parts = [], []
+        readme = self.text(f"chapters/{new}/README.md")
+        said = stages.rows("\n".join(readme.page.lines), "README.md") if old == before(new) else []
+        purposes = {(r.file, r.kind, n): readme.inline(r.what_for) for r in said for n in r.names}
         for file in PAIR:
             a, b = (source(f"chapters/{name}/{file}") for name in (old, new))
             lines = {(i.kind, i.name): i.code for i in b.items}
-            for change, kind, name, purpose in stagediff.rows_of(ROOT, old, new, file):
-                shown = f"<code>{escape(name, False)}</code>"
-                if change != "gone":
-                    shown = f'<a href="#{file}-{lines[kind, name]}">{shown}</a>'
-                text = self.text(f"chapters/{new}/README.md").inline(purpose)
-                rows.append((file, kind, shown, f'<span class="{change}">{change}</span>', text))
+            for each in stages.changes(a, b):
+                shown = f"<code>{escape(each.name, False)}</code>"
+                if each.new:
+                    shown = f'<a href="#{file}-{lines[each.key]}">{shown}</a>'
+                rows.append((file, each.kind, shown, f'<span class="{each.change}">{each.change}</span>',
+                             purposes.get((file, *each.key), "")))  # fmt: skip
             opcodes = stagediff.opcodes(a, b)
             if all(op[0] == "equal" for op in opcodes):
                 parts.append(f'<h2 id="{file}">{file}</h2><p>It is the same.</p>')

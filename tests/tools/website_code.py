@@ -47,7 +47,6 @@ class Line(NamedTuple):
     text: str
     mark: str = ""  # ins: it comes; del: it goes
     number: int = 0  # in the file of the stage; 0 where it is not there
-    words: Tuple[Tuple[int, int], ...] = ()  # the columns that differ from the line that this one was
     extra: str = ""  # HTML behind it
 
 
@@ -106,10 +105,15 @@ def line_html(pieces: Sequence[Tuple[str, str]], words: Sequence[Tuple[int, int]
     return "".join(out)
 
 
+@lru_cache(maxsize=None)
+def html_lines(text: str, lang: str) -> Tuple[str, ...]:
+    return tuple(line_html(pieces) for pieces in tokens(text, lang))
+
+
 def code(parts: Sequence[Part], lang: str, name: str = "") -> str:
     """The parts as HTML; with a name, lines that have a number have an id: name12."""
     flat = [line for part in parts for line in (part.lines if isinstance(part, Fold) else [part])]
-    coloured = iter(tokens("\n".join(x.text for x in flat if isinstance(x, Line)), lang))
+    coloured = iter(html_lines("\n".join(x.text for x in flat if isinstance(x, Line)), lang))
     out: List[str] = []
     run: List[str] = []
 
@@ -122,7 +126,7 @@ def code(parts: Sequence[Part], lang: str, name: str = "") -> str:
         tag = line.mark or "span"
         here = f' id="{name}{line.number}"' if name and line.number else ""
         number = f' data-n="{line.number}"' if line.number else ""
-        return f"<{tag}{here}{number}>{line_html(next(coloured), line.words)}{line.extra}\n</{tag}>"
+        return f"<{tag}{here}{number}>{next(coloured)}{line.extra}\n</{tag}>"
 
     for part in parts:
         if isinstance(part, Line):
@@ -214,29 +218,29 @@ def similar_words(old: Sequence[str], new: Sequence[str]) -> Dict[Tuple[str, int
 def beside(old: Sequence[str], new: Sequence[str], opcodes: Sequence[Tuple[str, int, int, int, int]], lang: str,
            name: str, context: int = 3) -> str:  # fmt: skip
     """The two texts side by side, as the opcodes of stagediff have it; what stays is folded but for a few lines."""
-    was, now = tokens("\n".join(old), lang), tokens("\n".join(new), lang)
+    texts = {"old": "\n".join(old), "new": "\n".join(new)}
+    html = {side: html_lines(text, lang) for side, text in texts.items()}
 
-    def lines(tag: str, side: str, texts: Sequence[Sequence[Tuple[str, str]]], first: int, end: int, marks: Dict) -> str:
+    def lines(tag: str, side: str, first: int, end: int, marks: Dict, twin: str = "") -> str:
         out = []
         for at in range(first, end):
             here = f' id="{name}{at + 1}"' if side == "new" else ""
-            words = marks.get((tag, at - first), ())
-            out.append(f'<{tag}{here} data-n="{at + 1}">{line_html(texts[at], words)}\n</{tag}>')
-        return f'<pre class="{side}">{"".join(out)}</pre>'
+            words = marks.get((tag, at - first))
+            body = line_html(tokens(texts[side], lang)[at], words) if words else html[side][at]
+            out.append(f'<{tag}{here} data-n="{at + 1}">{body}\n</{tag}>')
+        return f'<pre class="{side}"{twin}>{"".join(out)}</pre>'
 
     def same(a: int, b: int, size: int) -> str:
         if size <= 0:
             return ""
-        left = "".join(f'<span data-n="{i + 1}">{line_html(was[i])}\n</span>' for i in range(a, a + size))
-        return f'<div class="hunk"><pre class="old twin" aria-hidden="true">{left}</pre>' + (
-            lines("span", "new", now, b, b + size, {}) + "</div>"
-        )
+        left = lines("span", "old", a, a + size, {}, ' aria-hidden="true"')
+        return f'<div class="hunk same">{left}{lines("span", "new", b, b + size, {})}</div>'
 
     out: List[str] = []
     for number, (tag, a1, a2, b1, b2) in enumerate(opcodes):
         if tag != "equal":
             marks = similar_words(old[a1:a2], new[b1:b2])
-            left, right = (lines("del", "old", was, a1, a2, marks), lines("ins", "new", now, b1, b2, marks))
+            left, right = (lines("del", "old", a1, a2, marks), lines("ins", "new", b1, b2, marks))
             out.append(f'<div class="hunk">{left}{right}</div>')
             continue
         head = context if number else 0
@@ -244,7 +248,7 @@ def beside(old: Sequence[str], new: Sequence[str], opcodes: Sequence[Tuple[str, 
         if a2 - a1 <= head + tail + 2:
             out.append(same(a1, b1, a2 - a1))
             continue
-        folded = lines("span", "new", now, b1 + head, b2 - tail, {})
+        folded = lines("span", "new", b1 + head, b2 - tail, {})
         count = a2 - a1 - head - tail
         out.append(same(a1, b1, head))
         out.append(f"<details><summary>{count} lines that are the same</summary>{folded}</details>")
