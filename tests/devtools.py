@@ -148,8 +148,8 @@ class Browser:
 
     def open(self, url: str) -> None:
         self.loaded = False
-        self.call("Page.navigate", url=url)
-        while not self.loaded:
+        new = "loaderId" in self.call("Page.navigate", url=url)  # no other place on the same page
+        while new and not self.loaded:
             self.listen()
 
     def run(self, script: str) -> Any:
@@ -160,7 +160,8 @@ class Browser:
         return answer["result"].get("value")
 
     def until(self, script: str) -> None:
-        """Waits until an expression is true."""
+        """Waits until an expression is true, and the page is there as a whole."""
+        script = f"document.readyState === 'complete' && ({script})"
         end = time.monotonic() + limit(5)
         while not self.run(script):
             if time.monotonic() > end:

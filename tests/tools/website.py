@@ -307,7 +307,7 @@ class Site:
         chapter = next(e for e in self.chapters if e.number == name)
         links = [(chapter.url, "The chapter that builds it")] if chapter.url != url else []
         links += [(f"diffs/{old}-{name}.html", f"All that changes since {old}, side by side")] if old else []
-        html = [n.html for n in nodes]
+        html = [nodes[0].html.replace(">Chapter ", ">Stage "), *(n.html for n in nodes[1:])]
         html.insert(1, '<ul class="beside-it">' + "".join(f'<li><a href="{link(url, u)}">{t}</a></li>' for u, t in links) + "</ul>")
         all_stages = [Entry(f"chapters/{c}/index.html", "Stage", c) for c in chapters()]
         at = chapters().index(name)
@@ -396,7 +396,7 @@ class Site:
             label = f'<a href="{link(url, f"chapters/{old}/{file}.html")}">{old}/{file}</a> <span>to</span> '
             label += f'<a href="{link(url, f"chapters/{new}/{file}.html")}">{new}/{file}</a>'
             label += f" <span>{come} lines come, {go} go</span>"
-            parts.append(f'<h2 id="{file}">{file}</h2><figure class="listing whole"><figcaption>{label}</figcaption>{body}</figure>')
+            parts.append(f'<h2 id="{file}">{file}</h2><figure class="listing whole sides"><figcaption>{label}</figcaption>{body}</figure>')
         joined = [h for name in chapters() if old < name <= new for h in headers.joining(name)]
         more = ", ".join(f'<a href="{link(url, f"common/{h}.html")}">{h}</a>' for h in joined)
         top = f'<h1 id="diff">From stage {old} to stage {new}</h1>'
@@ -533,7 +533,7 @@ class Site:
         files = dict(self.pages)
         for name in ("style.css", "script.js", "icon.svg"):
             files[name] = (PARTS / name).read_text(encoding="utf-8")
-        self.index.sort(key=lambda e: e[1])
+        self.index.sort(key=lambda e: (not e[1].startswith("book/"), e[1]))
         known = {(e[0], e[1]): e for e in self.index}  # an item that stays for many chapters is found once
         rows = ",\n".join(json.dumps(e, ensure_ascii=False) for e in known.values())
         files["search.js"] = f"search.index = [\n{rows}\n];\n"

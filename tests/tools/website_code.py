@@ -174,7 +174,7 @@ def terminal(text: str) -> str:
         here = document.group(2) if document else here
         interrupted = line.rstrip() == "server^C"
         if typed or prompt:
-            body = f"<s>{prompt}</s><kbd>{line_html(tokens(typed, 'sh')[0])}</kbd>"
+            body = f"<s>{prompt}</s><kbd>{escape(typed, False)}</kbd>"
         elif line.startswith("server|"):
             body = f"<s>server|</s>{escape(line[7:], False)}"
         else:
@@ -218,13 +218,13 @@ def similar_words(old: Sequence[str], new: Sequence[str]) -> Dict[Tuple[str, int
 def beside(old: Sequence[str], new: Sequence[str], opcodes: Sequence[Tuple[str, int, int, int, int]], lang: str,
            name: str, context: int = 3) -> str:  # fmt: skip
     """The two texts side by side, as the opcodes of stagediff have it; what stays is folded but for a few lines."""
-    texts = {"old": "\n".join(old), "new": "\n".join(new)}
+    texts = {"was": "\n".join(old), "now": "\n".join(new)}
     html = {side: html_lines(text, lang) for side, text in texts.items()}
 
     def lines(tag: str, side: str, first: int, end: int, marks: Dict, twin: str = "") -> str:
         out = []
         for at in range(first, end):
-            here = f' id="{name}{at + 1}"' if side == "new" else ""
+            here = f' id="{name}{at + 1}"' if side == "now" else ""
             words = marks.get((tag, at - first))
             body = line_html(tokens(texts[side], lang)[at], words) if words else html[side][at]
             out.append(f'<{tag}{here} data-n="{at + 1}">{body}\n</{tag}>')
@@ -233,22 +233,22 @@ def beside(old: Sequence[str], new: Sequence[str], opcodes: Sequence[Tuple[str, 
     def same(a: int, b: int, size: int) -> str:
         if size <= 0:
             return ""
-        left = lines("span", "old", a, a + size, {}, ' aria-hidden="true"')
-        return f'<div class="hunk same">{left}{lines("span", "new", b, b + size, {})}</div>'
+        left = lines("span", "was", a, a + size, {}, ' aria-hidden="true"')
+        return f'<div class="hunk same">{left}{lines("span", "now", b, b + size, {})}</div>'
 
     out: List[str] = []
     for number, (tag, a1, a2, b1, b2) in enumerate(opcodes):
         if tag != "equal":
             marks = similar_words(old[a1:a2], new[b1:b2])
-            left, right = (lines("del", "old", a1, a2, marks), lines("ins", "new", b1, b2, marks))
+            left, right = (lines("del", "was", a1, a2, marks), lines("ins", "now", b1, b2, marks))
             out.append(f'<div class="hunk">{left}{right}</div>')
             continue
         head = context if number else 0
         tail = context if number < len(opcodes) - 1 else 0
-        if a2 - a1 <= head + tail + 2:
+        if a2 - a1 <= head + tail + 4:
             out.append(same(a1, b1, a2 - a1))
             continue
-        folded = lines("span", "new", b1 + head, b2 - tail, {})
+        folded = lines("span", "now", b1 + head, b2 - tail, {})
         count = a2 - a1 - head - tail
         out.append(same(a1, b1, head))
         out.append(f"<details><summary>{count} lines that are the same</summary>{folded}</details>")

@@ -87,7 +87,11 @@ def parts(step: Step, was: Sequence[Unit], units: List[Unit], files: Files, fina
     """The lines of a step."""
     texts = step.block.code.splitlines()
     if step.verb in ("remove", "move"):
-        return [Line(text, "del" if step.verb == "remove" else "") for text in texts]
+        mark = "del" if step.verb == "remove" else ""
+        items = [was[book_units.find(was, name)] for name in step.names]
+        whole = [Line(text, mark) for text in book_units.join(items).splitlines()]
+        more = len(whole) > len(texts)
+        return [Line(text, mark) for text in texts] + [Fold(whole, f"all {len(whole)} lines")] * more
     now = book_units.join(units).splitlines()
     places = numbers(units, final[step.file])
     if step.verb == "edit":

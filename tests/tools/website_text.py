@@ -41,11 +41,17 @@ class Term(NamedTuple):
 
     name: str
     anchor: str
+    chapter: str  # that introduces it
     sentence: str
+
+    def is_meant(self, chapter: str) -> bool:
+        """Is it likely to be this term where a page has the word? Before its chapter, a plain word may be just that."""
+        return not chapter or self.chapter <= chapter or not re.fullmatch(r"[a-z]+", self.name)
 
 
 def bare(html: str) -> str:
     """The text of some HTML."""
+    html = re.sub(r"</(td|th|li|p|summary)>", " ", html)
     return " ".join(unescape(re.sub(r"<[^>]*>", "", html)).split())
 
 
@@ -60,7 +66,8 @@ def terms_of(page: Page) -> List[Term]:
     for hit in filter(None, map(TERM.match, (item.strip() for item in items))):
         said = bare(re.sub(r"\]\([^)]*\)|[`*\[\]]", "", hit.group(3)))
         sentence = re.split(r"(?<=[.:]) (?=[A-Z])", said)[0]
-        found.append(Term(hit.group(1), f"term-{slug(hit.group(1))}", sentence))
+        chapter = re.sub(r"\W.*", "", hit.group(2).lstrip("["))
+        found.append(Term(hit.group(1), f"term-{slug(hit.group(1))}", chapter, sentence))
     return found
 
 
@@ -82,7 +89,7 @@ class Text:
     def know(self, terms: List[Term], glossary: str) -> None:
         """Has the first mention of each term become a link into the page of the glossary."""
         self.glossary = glossary
-        plain = [t for t in terms if not re.search(r"[(),]", t.name)]
+        plain = [t for t in terms if not re.search(r"[(),]", t.name) and t.is_meant(self.page.chapter)]
         self.terms = {t.name.lower(): t for t in plain}
         names = sorted((re.escape(t.name) for t in plain), key=len, reverse=True)
         self.terms_pattern = re.compile(rf"(?<![\w-])({'|'.join(names)})(e?s)?(?![\w-])", re.I) if names else None
@@ -241,7 +248,7 @@ class Text:
             if len(row) != len(rows[0]):
                 raise self.error(number, f"a row of {len(row)} cells in a table of {len(rows[0])} columns")
         head, body = rows[0], rows[2:]
-        numeric = [body and all(NUMERIC.match(r[i]) or not r[i] for r in body) for i in range(len(head))]
+        numeric = [i and body and all(NUMERIC.match(r[i]) or not r[i] for r in body) for i in range(len(head))]
         attribute = [' class="n"' if n else "" for n in numeric]
         changes = head == stages.TITLE
 
@@ -309,8 +316,9 @@ class Text:
         except BookError as problem:
             raise BookError(str(problem) if ":" in str(problem) else f"{block.where}: {problem}") from None
         if kind == "console":
-            after = " ".join(f"chapter {w}" for w in block.words[1:] if w.isdigit())
-            return self.frame(website_code.terminal(block.code), "", after and f"programs of {after}")
+            stage = next((w for w in block.words[1:] if w.isdigit()), self.page.chapter)
+            what = "with what is typed so far" if "here" in block.words else f"with the programs of {stage}" * bool(stage)
+            return self.frame(website_code.terminal(block.code), "a session", what)
         if kind == "diff":
             marks = {"+": "ins", "-": "del"}
             lines = block.code.splitlines()
@@ -347,8 +355,7 @@ class Text:
         """A block of code with its label."""
         label += f" <span>{escape(what)}</span>" if what else ""
         if anchor:
-            number = anchor.rpartition("-")[2]
-            label += f' <a class="self" href="#{anchor}">step {number}</a>'
+            label = f'<a class="self" href="#{anchor}">{anchor.replace("-", " ")}</a> {label}'
         caption = f"<figcaption>{label.strip()}</figcaption>" if label else ""
         here = f' id="{anchor}"' if anchor else ""
         return f'<figure class="listing {kind}"{here}>{caption}{body}</figure>'.replace(' listing "', ' listing"')

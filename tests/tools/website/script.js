@@ -98,7 +98,7 @@ async function toClipboard(text) {
   }
 }
 
-for (const listing of all(".listing:not(.output, .drawing, .captured)")) {
+for (const listing of all(".listing:is(:has(figcaption), .whole):not(.output, .drawing, .captured, .sides)")) {
   const button = make("button", { className: "copy", type: "button" }, "Copy");
   button.addEventListener("click", async () => {
     await toClipboard(wanted(listing));
@@ -121,7 +121,8 @@ function search(text) {
     let sum = title.toLowerCase() === words.join(" ") ? 40 : 0;
     for (const word of words) {
       const at = title.toLowerCase().indexOf(word);
-      const points = at === 0 ? 12 : at > 0 ? 8 : said.toLowerCase().includes(word) ? 2 : where.toLowerCase().includes(word) ? 1 : 0;
+      const times = said.toLowerCase().split(word).length - 1;
+      const points = (at === 0 ? 12 : at > 0 ? 8 : 0) + Math.min(times, 6) + (where.toLowerCase().includes(word) ? 1 : 0);
       if (!points) return 0;
       sum += points;
     }
