@@ -2283,8 +2283,8 @@ LOOKAHEAD void fetch_pairs_ahead(const struct batch *batch, struct zset *const *
             parse_double(&args[2], &scores[nscores].score)) {
             scores[nscores++].tree = zsets[i]->root;
         }
-        const struct slice *name = &args[nargs > 3 ? 3 : 2];
-        if (name->len <= k_long_arg) {
+        const struct slice *name = &args[nargs - 1];
+        if (nargs <= 4 && name->len <= k_long_arg) {
             uint32_t hcode = str_hash(&g_data.hash_key, name->data, name->len);
             names[nnames++] = hwalk_begin(&zsets[i]->names, hcode);
         }
