@@ -1131,9 +1131,9 @@ static struct conn *first_idle(void) {
     return container_of(g_data.idle_list.next, struct conn, idle_node);
 }
 
-// Returns how many milliseconds poll() may wait until a timer goes off, -1 for any time.
-static int next_timer_ms(void) {
-    int64_t now_ms = get_monotonic_msec(), next_ms = INT64_MAX;
+// Returns how many milliseconds poll() may wait at `now_ms` for the next timer, -1 for any time.
+static int next_timer_ms(int64_t now_ms) {
+    int64_t next_ms = INT64_MAX;
     if (!g_data.poll_set[g_data.listen_fd].events) {
         next_ms = now_ms + k_accept_retry_ms;
     }
@@ -1204,13 +1204,15 @@ static void catch_signals(void) {
 
 // One turn: waits until something is ready, then serves it. Returns whether there is another turn.
 static bool one_turn(void) {
-    int ready = poll(g_data.poll_set, g_data.nfds, next_timer_ms());
+    int64_t now_ms = get_monotonic_msec();
+    int wait_ms = next_timer_ms(now_ms);
+    int ready = poll(g_data.poll_set, g_data.nfds, wait_ms);
     if (ready < 0 && errno != EINTR) {
         die("poll");
     }
-    // Note the time before serving anyone: that may take long, and what comes for other clients
-    // meanwhile has not been read yet. It must not look as if they had been idle.
-    int64_t polled_ms = get_monotonic_msec();
+    // When poll() has surely looked at everyone. What comes later waits for the next turn, because
+    // we are at work, or stopped: it must not look as if its sender had been idle.
+    int64_t looked_ms = ready == 0 ? now_ms + wait_ms : now_ms;
     g_data.max_works = k_max_works;
     g_data.poll_set[g_data.listen_fd].events = POLLIN;
     for (size_t fd = 0; ready > 0 && fd < g_data.nfds; fd++) {
@@ -1237,7 +1239,7 @@ static bool one_turn(void) {
     if (g_data.long_waiting && !g_data.stopping) {
         serve_long();
     }
-    process_timers(polled_ms);
+    process_timers(looked_ms);
     return true;
 }
 

@@ -7,6 +7,9 @@
 // is ready and no time has passed, it writes the test's `asked` into `rested`: so the test knows that
 // the server has seen the time as it is now, and has nothing left to do.
 //
+// A test may also hold the server when such a call is over, before the server learns of it: as a
+// machine does that is busy with others, or a person with Ctrl-Z.
+//
 // Time may also pass while the server works: to read a message with the word "time-passes", or to make
 // a number of the text "0.271828", sets both clocks on by `passes` nanoseconds.
 
@@ -37,6 +40,7 @@ struct shared {
     _Atomic int64_t until;    // nanoseconds: when the call that waits is over, INT64_MAX for never
     _Atomic uint64_t turns;   // calls that may wait
     _Atomic uint64_t watched; // descriptors that poll() was given last
+    _Atomic int64_t hold;     // 0; or 1, set by the test: hold the server; or 2: it is held
 };
 
 static struct shared *g_shared;
@@ -101,13 +105,26 @@ static int64_t begin(int64_t ns) {
     return g_shared->until = ns < 0 ? INT64_MAX : g_shared->mono + ns;
 }
 
-// Tells whether the call is over, now that it has found nothing ready. `asked` was read before it looked.
-static bool over(int64_t end, uint64_t asked) {
-    if (g_shared->mono >= end) {
+// Tells whether the call is over, now that it has found nothing ready. `asked`, and then `now`, were read
+// before it looked: whatever had come by the end of the call has been found.
+static bool over(int64_t now, int64_t end, uint64_t asked) {
+    if (now >= end) {
         return true;
     }
     g_shared->rested = asked;
     return false;
+}
+
+// Ends a call that waits. Where the test holds the server, that is when it lets it go; a call that was
+// interrupted is not held. Returns `ready`.
+static int end_call(int ready) {
+    int64_t asked = 1;
+    if (ready >= 0 && atomic_compare_exchange_strong(&g_shared->hold, &asked, 2)) {
+        while (g_shared->hold == 2) {
+            usleep(200);
+        }
+    }
+    return ready;
 }
 
 int poll(struct pollfd *fds, nfds_t nfds, int timeout) {
@@ -119,9 +136,10 @@ int poll(struct pollfd *fds, nfds_t nfds, int timeout) {
     int64_t end = begin((int64_t)timeout * 1000000);
     while (true) {
         uint64_t asked = g_shared->asked;
+        int64_t now = g_shared->mono;
         int ready = next(fds, nfds, 0);
-        if (ready != 0 || over(end, asked) || (ready = next(fds, nfds, 1)) != 0) {
-            return ready;
+        if (ready != 0 || over(now, end, asked) || (ready = next(fds, nfds, 1)) != 0) {
+            return end_call(ready);
         }
     }
 }
@@ -139,9 +157,10 @@ int ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *timeout, const
     int64_t end = begin(timeout ? (int64_t)timeout->tv_sec * 1000000000 + timeout->tv_nsec : -1);
     while (true) {
         uint64_t asked = g_shared->asked;
+        int64_t now = g_shared->mono;
         int ready = next(fds, nfds, &none, mask);
-        if (ready != 0 || over(end, asked) || (ready = next(fds, nfds, &ms, mask)) != 0) {
-            return ready;
+        if (ready != 0 || over(now, end, asked) || (ready = next(fds, nfds, &ms, mask)) != 0) {
+            return end_call(ready);
         }
     }
 }
@@ -151,10 +170,11 @@ int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout) {
     int64_t end = begin((int64_t)timeout * 1000000);
     while (true) {
         uint64_t asked = g_shared->asked;
+        int64_t now = g_shared->mono;
         int ready = next(epfd, events, max, 0);
-        if (ready != 0 || over(end, asked) || (ready = next(epfd, events, max, 1)) != 0) {
+        if (ready != 0 || over(now, end, asked) || (ready = next(epfd, events, max, 1)) != 0) {
             g_shared->turns -= ready < 0; // a signal, SIGCONT even: it has looked at nothing
-            return ready;
+            return end_call(ready);
         }
     }
 }

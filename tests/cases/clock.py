@@ -15,10 +15,10 @@ import resource
 import struct
 import tempfile
 import time
-from contextlib import ExitStack
-from typing import List, Optional, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Iterator, List, Optional, Sequence
 
-from harness import Conn, Err, Model, Server, fail, limit, seed, settings, wait_until, wire
+from harness import AnyOrder, Conn, Err, Model, Server, fail, limit, seed, settings, wait_until, wire
 from harness.codec import codec
 from harness.model import INT64_MAX
 
@@ -49,10 +49,10 @@ class Clock:
 
     def __init__(self, uptime_ms: float = UPTIME) -> None:
         self.file = tempfile.NamedTemporaryFile()
-        self.file.write(bytes(64))
+        self.file.write(bytes(72))
         self.file.flush()
         os.chmod(self.file.name, 0o666)  # the server may run as another user
-        self.map = mmap.mmap(self.file.fileno(), 64)
+        self.map = mmap.mmap(self.file.fileno(), 72)
         self._set(0, round(uptime_ms * MS))
         self._set(1, TODAY * MS)
         self.env = {"CLOCK_FILE": self.file.name, **preload("clock")}
@@ -125,6 +125,24 @@ class Clock:
         self.rest()
         self._set(1, self._get(1) + round(ms * MS))
         self.rest()
+
+    @contextmanager
+    def turn_by_turn(self) -> Iterator[None]:
+        """In this block each turn of the loop is held: poll() has come back, but the server does not know it yet."""
+        self._set(8, 1)
+        try:
+            yield
+        finally:
+            self._set(8, 0)
+
+    def wait_held(self) -> None:
+        """Waits until a turn is held."""
+        wait_until(lambda: self._get(8) == 2, "poll() comes back")
+
+    def next_turn(self) -> None:
+        """Has the turn that is held go on to its end, and waits until the next one is held."""
+        self._set(8, 1)
+        self.wait_held()
 
     def passes(self, ms: float) -> None:
         """From now on, the server takes this long to read a message with WORD in it, or to see what NUMBER is worth."""
@@ -333,27 +351,79 @@ def a_hundred_at_one_time(chapter: int) -> None:
 
 @case(since=12, inside=True)
 def timers_beside_requests(chapter: int) -> None:
-    """A loop that is never idle: in the turn in which a time is over there is a request, too. Both are seen to in this
-    turn, and the next one waits. (A turn that is interrupted counts as one, so there are attempts.)"""
-    turns = []
-    for _ in range(4):
+    """A loop that is never idle: in every turn there is a request. The time of another connection is over in the first
+    of them; it is closed in the next one at the latest, not only when nobody wants anything."""
+    clock = Clock()
+    requests, replies = talk(chapter, 1, "busy")
+    with clock.server(chapter, IDLE) as server, server.connect() as conn, ExitStack() as stack:
+        clock.step(10)
+        busy = [stack.enter_context(server.connect()) for _ in range(3)]
+        clock.rest()
+        with clock.turn_by_turn():
+            busy[0].send(encode(chapter, requests))
+            clock.wait_held()
+            clock.leap(IDLE + 1 - 10)
+            for now, next_one in ((0, 1), (1, 2)):
+                busy[next_one].send(encode(chapter, requests))
+                clock.next_turn()
+                busy[now].recv(replies[0])
+            closed_now(conn, f"{IDLE + 1} ms without a byte, and two turns in which others were served")
+
+
+@case(since=12, inside=True)
+def held_up_behind_poll(chapter: int) -> None:
+    """poll() has come back, for another client or because another's time is over, and the server gets no processor for
+    a while. What a client sends meanwhile has not been reported, but is there in time: it is answered."""
+    requests, replies = talk(chapter, 1, "meanwhile")
+    for another in ("sends", "is timed out"):
         clock = Clock()
-        with clock.server(chapter, IDLE) as server, server.connect() as conn, server.connect() as busy:
+        with clock.server(chapter, IDLE) as server, server.connect() as conn, server.connect() as other:
+            say(other)
+            clock.step(10)
             say(conn)
-            clock.step(1)
-            say(busy)
-            clock.step(1)
-            before = clock.turns
-            with paused(server):
-                clock.leap(IDLE - 1)
-                busy.send(encode(chapter, talk(chapter, 1, "busy")[0]))
-            busy.recv()
             clock.rest()
-            closed_now(conn, f"{IDLE + 1} ms without a byte, and another client has asked for something right now")
-            turns.append(clock.turns - before)
-            if turns[-1] == 1:
-                return
-    fail(f"a request and the end of a connection's time took {turns} turns of the loop, not one")
+            with clock.turn_by_turn():
+                if another == "sends":
+                    other.send(encode(chapter, requests))
+                else:
+                    clock.leap(IDLE + 1 - 10)
+                clock.wait_held()
+                conn.send(encode(chapter, requests))
+                clock.leap(IDLE + 1)
+            conn.recv(replies[0])
+            if another == "sends":
+                other.recv(replies[0])
+            else:
+                closed_now(other, "its time was over before the server was held up")
+
+
+@case(since=12, inside=True)
+def who_waits_for_us_is_not_idle(chapter: int) -> None:
+    """A turn takes longer than the timeout. Until then the server has read a part of what some clients have sent, or has
+    put it off to later turns: it is answered."""
+    clock = Clock()
+    size = 64 << 10  # of a reply that is all of a turn
+    clock.passes(IDLE + 1)
+    with clock.server(chapter, IDLE) as server:
+        with server.connect() as conn, server.connect() as busy:
+            busy.ask("set", "k", "v" * size, expect=None)
+            with paused(server):
+                conn.send(asked(chapter, "get", "k") + asked(chapter, "set", "k" * size, ""))
+                busy.send(asked(chapter, "get", clock.WORD))
+            conn.recv(b"v" * size)
+            conn.recv(None)
+            busy.recv(None)
+        with ExitStack() as stack:
+            *conns, busy = [stack.enter_context(server.connect()) for _ in range(4)]
+            for conn in (*conns, busy):
+                conn.ask("get", "no", expect=None)
+            with paused(server):
+                for conn in conns:
+                    conn.send(asked(chapter, "keys"))
+                busy.send(asked(chapter, "get", clock.WORD))
+            for conn in conns:
+                conn.recv(AnyOrder([b"k" * size, b"k"]))
+            busy.recv(None)
 
 
 @case(since=12, inside=True)
