@@ -2593,13 +2593,13 @@ static struct conn *first_idle(void) {
     return container_of(g_data.idle_list.next, struct conn, idle_node);
 }
 
-// Returns how many milliseconds epoll_wait() may wait: until a timer goes off, -1 for any time, and 0
-// where connections wait for us.
-static int next_timer_ms(void) {
+// Returns how many milliseconds epoll_wait() may wait at `now_ms`: until the next timer, -1 for any
+// time, and 0 where connections wait for us.
+static int next_timer_ms(int64_t now_ms) {
     if (!dlist_empty(&g_data.more_list) || !dlist_empty(&g_data.long_list)) {
         return 0;
     }
-    int64_t now_ms = get_monotonic_msec(), next_ms = INT64_MAX;
+    int64_t next_ms = INT64_MAX;
     if (!g_data.accepting) {
         next_ms = g_data.accept_again_ms;
     }
@@ -2675,31 +2675,36 @@ static void catch_signals(void) {
     sigaction(SIGPIPE, &action, NULL);
 }
 
-// Waits until something is ready or a timer goes off. Returns how many events there are. There is room
-// for those of all that is watched: one that was left out would look as if it were idle.
-static int wait_for_events(void) {
+// Waits until something is ready or a timer goes off. Returns how many events there are, and in
+// *looked_ms when epoll_wait() has surely looked at everyone. What comes later waits for the next turn,
+// because we are at work, or stopped: it must not look as if its sender had been idle. There is room
+// for the events of all that is watched: one that was left out would look so, too.
+static int wait_for_events(int64_t *looked_ms) {
     if (g_data.max_events < g_data.num_conns + 2) {
         g_data.max_events = 2 * g_data.num_conns + 16;
         size_t size = g_data.max_events * sizeof(g_data.events[0]);
         g_data.events = mem_realloc(g_data.events, size);
     }
     int max = g_data.max_events < INT_MAX ? (int)g_data.max_events : INT_MAX;
-    int n;
+    int n, wait_ms;
     do { // a signal ends the wait before it has looked at anything, SIGCONT does so too
-        n = epoll_wait(g_data.epoll_fd, g_data.events, max, next_timer_ms());
+        *looked_ms = get_monotonic_msec();
+        wait_ms = next_timer_ms(*looked_ms);
+        n = epoll_wait(g_data.epoll_fd, g_data.events, max, wait_ms);
     } while (n < 0 && errno == EINTR);
     if (n < 0) {
         die("epoll_wait");
+    }
+    if (n == 0) {
+        *looked_ms += wait_ms;
     }
     return n;
 }
 
 // One turn: waits until something is ready, then serves it. Returns whether there is another turn.
 static bool one_turn(void) {
-    int n = wait_for_events();
-    // Note the time before serving anyone: that may take long, and what comes for other clients
-    // meanwhile has not been read yet. It must not look as if they had been idle.
-    int64_t polled_ms = get_monotonic_msec();
+    int64_t looked_ms;
+    int n = wait_for_events(&looked_ms);
     g_data.max_works = k_max_works;
     const struct dlist *last = g_data.more_list.prev; // who is put behind it has had this turn
     for (int i = 0; i < n; i++) {
@@ -2716,7 +2721,7 @@ static bool one_turn(void) {
     }
     serve_more(last);
     serve_long();
-    process_timers(polled_ms);
+    process_timers(looked_ms);
     return true;
 }
 
