@@ -41,32 +41,6 @@ NAME = "A Redis-like server in C"
 MOST_DIFFERENT = 700  # lines; two stages that differ in more have no page of their own
 STARS = "★★★★"
 MINUTES = (30, 60, 120)
-HOME = """<p class="kicker">A workbook</p><h1 id="home">{title}</h1><p class="lead">{lead}</p>
-<p class="next-step"><a class="button" href="{first}">Begin with chapter {number}</a>
-<a class="button quiet" id="continue" href="{first}" hidden>Continue</a></p>
-<h2 id="two-commands">Two commands</h2>{commands}
-<h2 id="road">The road</h2><p>Each bar is <code>server.c</code> at the end of its chapter, in lines of code.</p>
-<ol class="road">{road}</ol>{beside}"""
-SHELL = """<!DOCTYPE html>
-<html lang="en">
-<head><meta charset="utf-8"><title>{title}</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
-<link rel="icon" href="{root}icon.svg"><link rel="stylesheet" href="{root}style.css"><script src="{root}script.js" defer></script></head>
-<body class="{kind}" data-root="{root}" data-page="{url}">
-<a class="skip" href="#main">Skip to the text</a>
-<header class="bar"><button class="menu" popovertarget="side">Contents</button><a class="name" href="{root}index.html">{name}</a>
-<form class="search" role="search" hidden><label><span class="hidden">Search</span>
-<input type="search" placeholder="Search" autocomplete="off" role="combobox" aria-expanded="false"
-aria-controls="found" aria-autocomplete="list"><kbd>/</kbd></label><ul id="found" role="listbox" aria-label="Found" hidden></ul>
-</form></header>
-<nav id="side" popover aria-label="Contents">{side}</nav>
-<main id="main" tabindex="-1">{crumbs}{body}{finish}</main>
-<footer>{around}</footer>
-</body>
-</html>
-"""
-
-
 class Entry(NamedTuple):
     """A line of the side bar."""
 
@@ -88,6 +62,12 @@ def source(path: str) -> csource.Source:
     return csource.read(ROOT / path, path)
 
 
+@lru_cache(maxsize=None)
+def part(name: str) -> str:
+    """A file that goes into the pages, or beside them."""
+    return (PARTS / name).read_text(encoding="utf-8")
+
+
 def url_of(path: str) -> str:
     """The page of a file or folder of the workbook."""
     if path in ("README.md", "."):
@@ -104,6 +84,18 @@ def link(page: str, target: str) -> str:
     """The address of one page as seen from another."""
     file, _, anchor = target.partition("#")
     return posixpath.relpath(file, posixpath.dirname(page) or ".") + ("#" + anchor if anchor else "")
+
+
+def beside(page: str, links: Sequence[Tuple[str, str]]) -> str:
+    """What goes with a page: a list of links, each (address, words)."""
+    items = "".join(f'<li><a href="{link(page, url)}">{words}</a></li>' for url, words in links)
+    return f'<ul class="beside-it">{items}</ul>'
+
+
+def neighbours(row: Sequence[Entry], url: str) -> Tuple[Optional[Entry], Optional[Entry]]:
+    """What comes before a page in a row, and what comes next."""
+    at = next((i for i, entry in enumerate(row) if entry.url == url), None)
+    return (None, None) if at is None else (row[at - 1] if at else None, [*row, None][at + 1])
 
 
 def split_title(text: str) -> Tuple[str, str]:
@@ -145,7 +137,7 @@ class Site:
             for e, rel, word in zip(around, ("prev", "next"), ("Before", "Next")) if e
         ]  # fmt: skip
         done = '<p class="done" hidden><label><input type="checkbox"> I have finished this chapter</label></p>'
-        self.pages[url] = SHELL.format(
+        self.pages[url] = part("page.html").format(
             title=escape(title if title == NAME else f"{title} · {NAME}", False), kind=kind, url=url, name=NAME,
             root="../" * url.count("/"), side=self.sidebar(url, sections), body=body,
             crumbs=f'<nav aria-label="Where this is"><ol class="crumbs">{trail}</ol></nav>' if trail else "",
@@ -191,7 +183,8 @@ class Site:
         there = posixpath.normpath(posixpath.join(posixpath.dirname(path), file))
         if not (ROOT / there).exists():
             raise BookError(f"{path}: there is no {target}")
-        there = f"{there}/README.md" if (ROOT / there / "README.md").exists() else there
+        while (ROOT / there).is_dir() and there != "chapters":  # a folder is told of in its README, or in one above
+            there = f"{there}/README.md" if (ROOT / there / "README.md").exists() else posixpath.dirname(there) or "."
         self.wanted.append(there)
         return link(url_of(path), url_of(there)) + ("#" + anchor if anchor else "")
 
@@ -203,7 +196,7 @@ class Site:
         size = re.search(r'viewBox="0 0 (\d+) (\d+)"', svg)
         if not title or not size:
             raise BookError(f"{path}: the picture {target} has no title or no viewBox")
-        image = f'<img src="{href}" alt="{escape(alt)}" width="{size[1]}" height="{size[2]}" loading="lazy">'
+        image = f'<img src="{href}" alt="{escape(alt)}" width="{size[1]}" height="{size[2]}">'
         return f'<figure class="drawing"><a href="{href}">{image}</a><figcaption>{title[1].strip()}</figcaption></figure>'
 
     def places(self, path: str, row: List[str]) -> List[str]:
@@ -265,9 +258,7 @@ class Site:
         """The page of a Markdown file."""
         url, text, entry = url_of(path), self.text(path), self.entry(path)
         chapter = text.page.chapter
-        row = self.chapters + self.appendices
-        at = next((i for i, e in enumerate(row) if e.url == url), None)
-        around = (None, None) if at is None else ((row[at - 1] if at else None), (row + [None])[at + 1])
+        around = neighbours(self.chapters + self.appendices, url)
         if path != "book/glossary.md":
             text.know(self.terms, link(url, "book/glossary.html"))
         nodes = text.nodes()
@@ -285,7 +276,7 @@ class Site:
         links = [(stage, f"The stage: chapters/{name}")]
         links += [(f"diffs/{old}-{name}.html", f"What changes since {old}")] if old else []
         links += [(f"exercises/index.html#chapter-{name}", f"{count} exercises")] if count else []
-        return '<ul class="beside-it">' + "".join(f'<li><a href="{link(url, u)}">{t}</a></li>' for u, t in links) + "</ul>"
+        return beside(url, links)
 
     # ---- stages ----
 
@@ -308,12 +299,11 @@ class Site:
         links = [(chapter.url, "The chapter that builds it")] if chapter.url != url else []
         links += [(f"diffs/{old}-{name}.html", f"All that changes since {old}, side by side")] if old else []
         html = [nodes[0].html.replace(">Chapter ", ">Stage "), *(n.html for n in nodes[1:])]
-        html.insert(1, '<ul class="beside-it">' + "".join(f'<li><a href="{link(url, u)}">{t}</a></li>' for u, t in links) + "</ul>")
-        all_stages = [Entry(f"chapters/{c}/index.html", "Stage", c) for c in chapters()]
-        at = chapters().index(name)
+        html.insert(1, beside(url, links))
+        row = [Entry(f"chapters/{c}/index.html", "Stage", c) for c in chapters()]
         self.find(text, nodes, url, f"Stage {name}")
         self.page(url, f"Stage {name}", "\n".join(html) + extra, "text", [("chapters/index.html", "Stages")], text.headings,
-                  (all_stages[at - 1] if at else None, (all_stages + [None])[at + 1]))  # fmt: skip
+                  neighbours(row, url))  # fmt: skip
 
     def file(self, path: str, crumbs: List[Tuple[str, str]]) -> None:
         """A source with line numbers; its functions lead to where the book builds them."""
@@ -402,16 +392,9 @@ class Site:
         top = f'<h1 id="diff">From stage {old} to stage {new}</h1>'
         top += f"<p>Headers that join <code>common/</code>: {more}.</p>" if more else ""
         top += table(rows, ("file", "kind", "name", "change", "what for")) if rows else ""
-        names = chapters()
-        at = names.index(new)
-        near = old == before(new)
-        around = (
-            Entry(f"diffs/{names[at - 2]}-{old}.html", "", f"From {names[at - 2]} to {old}") if near and at > 1 else None,
-            Entry(f"diffs/{new}-{names[at + 1]}.html", "", f"From {new} to {names[at + 1]}")
-            if near and at + 1 < len(names) else None,
-        )  # fmt: skip
+        row = [Entry(f"diffs/{a}-{b}.html", "", f"From {a} to {b}") for a, b in zip(chapters(), chapters()[1:])]
         self.page(url, f"From {old} to {new}", top + "".join(parts), "wide",
-                  [("chapters/index.html", "Stages"), (f"chapters/{new}/index.html", f"Stage {new}")], (), around)  # fmt: skip
+                  [("chapters/index.html", "Stages"), (f"chapters/{new}/index.html", f"Stage {new}")], (), neighbours(row, url))  # fmt: skip
 
     # ---- exercises ----
 
@@ -419,8 +402,7 @@ class Site:
         """A page for each, and one with all of them, to choose from."""
         index, rows = "exercises/index.html", []
         entries = [Entry(f"chapters/{e.chapter}/exercises/{e.slug}/index.html", e.name, e.title) for e in self.all_exercises]
-        for at, each in enumerate(self.all_exercises):
-            entry = entries[at]
+        for entry, each in zip(entries, self.all_exercises):
             folder = f"chapters/{each.chapter}/exercises/{each.slug}"
             text, hints = self.text(f"{folder}/README.md"), self.text(f"{folder}/hints.md")
             nodes = text.nodes()
@@ -431,11 +413,10 @@ class Site:
             typed = Text.frame(website_code.plain(commands, "sh"), "", "to type", "sh")
             html = [nodes[0].html, f'<p class="facts">{facts}</p>', typed, *(node.html for node in nodes[1:])]
             html.append('<h2 id="hints">Hints</h2>' + hints_html(hints))
-            around = (entries[at - 1] if at else None, (entries + [None])[at + 1])
             chapter = next(e for e in self.chapters if e.number == each.chapter)
             crumbs = [(index, "Exercises"), (chapter.url, f"Chapter {each.chapter}")]
             self.find(text, nodes, entry.url, f"Exercise {each.name}")
-            self.page(entry.url, each.title, "\n".join(html), "text", crumbs, text.headings, around)
+            self.page(entry.url, each.title, "\n".join(html), "text", crumbs, text.headings, neighbours(entries, entry.url))
             long = next((m for m in MINUTES if each.minutes <= m), "more")
             classes = f"c-{each.chapter} k-{each.kind} d-{each.difficulty} m-{long}"
             cells_ = [f'<a href="{link(index, entry.url)}">{each.name}</a>', escape(each.title, False), each.kind,
@@ -488,20 +469,12 @@ class Site:
             road.append(f'<li data-page="{entry.url}"><a href="{entry.url}"><b>{entry.number}</b> '
                         f"<strong>{escape(entry.title, False)}</strong></a> {about}{width}</li>")  # fmt: skip
         beside = "".join(f'<li><a href="{e.url}">{escape(e.title, False)}</a></li>' for _, es in self.side[1:] for e in es)
-        body = HOME.format(
+        body = part("home.html").format(
             title=NAME, lead=text.inline(" ".join(sentences[:3])), first=self.chapters[0].url, number=self.chapters[0].number,
             commands="".join(Text.frame(c, "", "to type", "sh") for c in commands), road="".join(road),
             beside=f'<h2 id="more">Beside the road</h2><ul class="columns">{beside}</ul>',
         )  # fmt: skip
         self.page("index.html", NAME, body, "home")
-
-    def folder(self, path: str) -> None:
-        """A folder without a README: its files."""
-        url = url_of(path)
-        names = sorted(p.name for p in (ROOT / path).iterdir() if p.is_file())
-        self.wanted += [f"{path}/{name}" for name in names]
-        items = "".join(f'<li><a href="{link(url, url_of(f"{path}/{name}"))}">{name}</a></li>' for name in names)
-        self.page(url, path, f'<h1 id="folder"><code>{path}</code></h1><ul>{items}</ul>', "text")
 
     def build(self) -> None:
         """All pages."""
@@ -520,9 +493,7 @@ class Site:
             path = self.wanted.pop()
             if url_of(path) in self.pages or path.endswith(".svg"):
                 continue
-            if (ROOT / path).is_dir():
-                self.folder(path)
-            elif path.endswith(".md"):
+            if path.endswith(".md"):
                 self.markdown(path)
             else:
                 self.file(path, [])
@@ -532,7 +503,7 @@ class Site:
         shutil.rmtree(target, ignore_errors=True)
         files = dict(self.pages)
         for name in ("style.css", "script.js", "icon.svg"):
-            files[name] = (PARTS / name).read_text(encoding="utf-8")
+            files[name] = part(name)
         self.index.sort(key=lambda e: (not e[1].startswith("book/"), e[1]))
         known = {(e[0], e[1]): e for e in self.index}  # an item that stays for many chapters is found once
         rows = ",\n".join(json.dumps(e, ensure_ascii=False) for e in known.values())

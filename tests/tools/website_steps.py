@@ -3,8 +3,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Dict, List, Sequence, Tuple
+from typing import Dict, List, Sequence
 
 import book
 import book_edits
@@ -39,18 +38,22 @@ def views(page: Page) -> Dict[int, View]:
     for number, step in enumerate(steps, 1):
         was = list(files.get(step.file, []))
         units = book_steps.apply(step, files, final)
-        common = step.file.startswith("common/")
-        file = step.file if common else f"chapters/{page.chapter}/{step.file}"
+        file = step.file if step.file.startswith("common/") else f"chapters/{page.chapter}/{step.file}"
         if step.verb == "supplied":
             view = listing(page, step.block)
             view.what = f"supplied: copy it from {file}"
         else:
             names = [name for unit in units for name in unit.members or (unit.name or unit.kind,)]
-            view = View(file, names or [name.rpartition(":")[2] for name in step.names], what(step), [], edit=step.verb == "edit")
-            view.parts = parts(step, was, units, files, final)
+            view = View(file, names or list(map(plain, step.names)), what(step), parts(step, was, units, files, final))
+            view.edit = step.verb == "edit"
         view.number = number
         found[step.block.line] = view
     return found
+
+
+def plain(name: str) -> str:
+    """banner:the-poll-set as readers call it."""
+    return name.rpartition(":")[2].replace("-", " ")
 
 
 def what(step: Step) -> str:
@@ -59,27 +62,28 @@ def what(step: Step) -> str:
         return "a first version"
     if step.verb == "replace":
         return "becomes" if step.names else "changes"
-    after = step.after.rpartition(":")[2].replace("-", " ")
-    return WHAT[step.verb] + (f", after {after}" if after else "")
+    return WHAT[step.verb] + (f", after {plain(step.after)}" if step.after else "")
+
+
+def places(want: Sequence[str], lines: Sequence[str], first: int = 1) -> List[int]:
+    """For each line that is wanted the number that it has among these; 0 where it is not there."""
+    found = [0] * len(want)
+    for a, b, size in difflib.SequenceMatcher(None, want, lines, False).get_matching_blocks():
+        found[a : a + size] = range(first + b, first + b + size)
+    return found
 
 
 def numbers(units: Sequence[Unit], final: Sequence[Unit]) -> List[int]:
-    """For each line of these units, joined, its number in the finished file; 0 where it is not there."""
-    firsts, at = [], 1
-    for unit in final:
-        firsts.append(at)
-        at += unit.text.count("\n") + 1
+    """For each line of these units, joined, its number in the finished file."""
     found: List[int] = []
     for unit in units:
-        place = book_units.index_of(final, unit)
-        lines = [0] * unit.text.count("\n")
-        if place is not None:
-            pair = (unit.text.splitlines(), final[place].text.splitlines())
-            for a, b, size in difflib.SequenceMatcher(None, *pair, False).get_matching_blocks():
-                lines[a : a + size] = range(firsts[place] + b, firsts[place] + b + size)
-        if len(found) > 1 and found[-2] and lines[0] == found[-2] + 2:
-            found[-1] = lines[0] - 1  # the blank line between this item and the one above
-        found += [*lines, 0]
+        at = book_units.index_of(final, unit)
+        above = book_units.join(final[:at]).count("\n") + (1 if at else 0) if at is not None else 0
+        lines = final[at].text.splitlines() if at is not None else []
+        mine = places(unit.text.splitlines(), lines, above + 1)
+        if len(found) > 1 and found[-2] and mine[0] == found[-2] + 2:
+            found[-1] = mine[0] - 1  # the blank line between this item and the one above
+        found += [*mine, 0]
     return found
 
 
@@ -92,18 +96,15 @@ def parts(step: Step, was: Sequence[Unit], units: List[Unit], files: Files, fina
         whole = [Line(text, mark) for text in book_units.join(items).splitlines()]
         more = len(whole) > len(texts)
         return [Line(text, mark) for text in texts] + [Fold(whole, f"all {len(whole)} lines")] * more
-    now = book_units.join(units).splitlines()
-    places = numbers(units, final[step.file])
+    now, number = book_units.join(units).splitlines(), numbers(units, final[step.file])
     if step.verb == "edit":
         old = book_units.join([was[book_units.find(was, name)] for name in step.names])
-        return edit(step.block.code, old, now, places)
-    marks = [""] * len(now)
+        return edit(step.block.code, old, now, number)
+    stays = [0] * len(now)
     if step.verb == "replace":
-        old = book_units.join([unit for unit in was if unit not in files[step.file]]).splitlines()
-        for tag, _, _, first, end in difflib.SequenceMatcher(None, old, now, False).get_opcodes():
-            marks[first:end] = ["ins" if tag != "equal" else ""] * (end - first)
-    lines = [Line(text, mark, place) for text, mark, place in zip(now, marks, places)]
-    return elided(step.block, lines)
+        stays = places(now, book_units.join([unit for unit in was if unit not in files[step.file]]).splitlines())
+    changes = sum(map(bool, stays)) > len(now) / 3  # else it is as good as new
+    return elided(step.block, [Line(t, "ins" if changes and not s else "", n) for t, s, n in zip(now, stays, number)])
 
 
 def elided(block: Block, lines: List[Line]) -> List[Part]:
@@ -119,37 +120,29 @@ def elided(block: Block, lines: List[Line]) -> List[Part]:
     return out + lines[at:]
 
 
-def edit(code: str, old: str, now: Sequence[str], places: Sequence[int]) -> List[Part]:
-    """The lines of an edit; `now` is the item after it, and `places` are the numbers of its lines."""
+def edit(code: str, old: str, now: Sequence[str], number: Sequence[int]) -> List[Part]:
+    """The lines of an edit; `now` is the item after it, with the numbers of its lines."""
     hunks, lines = book_edits.hunks(code), old.splitlines()
     starts, at, shift = [], 0, 0
-    for number, hunk in enumerate(hunks):
+    for hunk in hunks:
         hits = book_edits.spots(hunk.old, lines, at)
-        hit = hits[-1] if number == len(hunks) - 1 else hits[0]
+        hit = hits[-1] if hunk is hunks[-1] else hits[0]
         starts.append(hit + shift)
         at, shift = hit + len(hunk.old), shift + len(hunk.new) - len(hunk.old)
-
-    def left_out(first: int, end: int) -> Fold:
-        return stay([Line(now[i], "", places[i]) for i in range(first, end)])
-
+    begins = {hunk.line: start for hunk, start in zip(hunks, starts)}
     out: List[Part] = []
-    done, at = 0, 0  # hunks that have begun, lines of `now` that have been shown
-    for number, text in enumerate(code.splitlines(), 1):
+    at = 0  # lines of `now` that are done
+    for line, text in enumerate(code.splitlines(), 1):
+        at = begins.get(line, at)
         if text.startswith("@@"):
-            out += [Heading(text.strip("@ "))] if number > 1 else []
-            at = starts[done] if done < len(hunks) and hunks[done].line == number + 1 else at
+            out += [Heading(text.strip("@ "))] if line > 1 else []
         elif book_edits.ELISION.match(text):
-            end = starts[done] if done < len(hunks) else len(now)
-            out.append(left_out(at, end))
-            at = end
+            end = begins.get(line + 1, len(now))
+            out.append(stay([Line(now[i], "", number[i]) for i in range(at, end)]))
         else:
-            if done < len(hunks) and hunks[done].line == number:
-                at = starts[done]
-                done += 1
-            gone = text.startswith("-")
-            mark = "del" if gone else "ins" if text.startswith("+") else ""
-            out.append(Line(text[1:], mark, 0 if gone else places[at]))
-            at += not gone
+            mark = {"-": "del", "+": "ins"}.get(text[:1], "")
+            out.append(Line(text[1:], mark, 0 if mark == "del" else number[at]))
+            at += mark != "del"
     return out
 
 
@@ -159,24 +152,6 @@ def listing(page: Page, block: Block) -> View:
     want = book.listing(page, block).splitlines()
     path = book.source_path(page, words[0])
     names = [] if words[1:2] == ["lines"] else [n for w in words[1:] if w != "bare" for n in w.split(",")]
-    lines = [Line(text, "", number) for text, number in zip(want, located(want, path))]
-    names = [name.rpartition(":")[2] for name in names]
-    return View(str(path.relative_to(ROOT)), names, "as it is", elided(block, lines))
-
-
-def located(want: Sequence[str], path: Path) -> List[int]:
-    """The numbers of lines that come from this file, in pieces as long as can be."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    found: List[int] = []
-    while len(found) < len(want):
-        rest = want[len(found) :]
-        best: Tuple[int, int] = (0, 0)
-        for at, line in enumerate(lines):
-            size = 0
-            while line == rest[0] and size < min(len(rest), len(lines) - at) and lines[at + size] == rest[size]:
-                size += 1
-            best = max(best, (size, -at))
-        found += range(1 - best[1], 1 - best[1] + best[0]) if best[0] > 1 or rest[0].strip() else [0]
-        if not best[0]:
-            raise BookError(f"{path}: has no line {rest[0]}")
-    return found
+    numbered = zip(want, places(want, path.read_text(encoding="utf-8").splitlines()))
+    lines = [Line(text, "", number) for text, number in numbered]
+    return View(str(path.relative_to(ROOT)), list(map(plain, names)), "as it is", elided(block, lines))

@@ -25,6 +25,7 @@ INLINE = re.compile(
     re.S,
 )
 NUMERIC = re.compile(r"[-+]?[\d.,]+( ?(%|x|s|ms|µs|ns|MB|MiB|KiB))?$")
+ANSWERS = ("console", "output", "captured", "p")
 TERM = re.compile(r"^- \*\*(.+?)\*\* \((.*?)\): (.*)", re.S)
 
 
@@ -170,10 +171,8 @@ class Text:
         while nodes:
             out.append(nodes.pop(0))
             answer: List[Node] = []
-            while out[-1].kind == "predict" and nodes and nodes[0].kind in ("console", "output", "captured", "p"):
+            while out[-1].kind == "predict" and nodes and nodes[0].kind in ANSWERS and "p" not in [n.kind for n in answer]:
                 answer.append(nodes.pop(0))
-                if answer[-1].kind == "p":
-                    break
             if answer:
                 inside = "\n".join(node.html for node in answer)
                 summary = "<summary>Answered? See what happens</summary>"
@@ -199,46 +198,37 @@ class Text:
         return Node("p", f"<p>{self.inline(text, number, True)}</p>", text)
 
     def list(self, lines: Lines, at: int) -> Tuple[Node, int]:
+        """The list that begins in a line; what belongs to an item is indented, but for the rest of a paragraph."""
         first = ITEM.match(lines[at][1])
         assert first
-        ordered = first.group(2)[0].isdigit()
         items: List[Lines] = []
-        loose = False
+        blank = loose = False
         while at < len(lines):
-            item = ITEM.match(lines[at][1])
-            if not item or item.group(2)[0].isdigit() != ordered or len(item.group(1)) != len(first.group(1)):
-                break
-            inside = len(item.group(0)) - len(item.group(4))
-            items.append([(lines[at][0], item.group(4))])
-            at += 1
-            while at < len(lines):
-                number, text = lines[at]
-                after = next((t for _, t in lines[at:] if t.strip()), "")
-                indent = len(text) - len(text.lstrip())
-                if not text.strip() and (len(after) - len(after.lstrip()) < inside):
-                    break
-                if text.strip() and indent < inside and (self.ends_paragraph(text) or ITEM.match(text)):
-                    break
-                loose = loose or not text.strip()
+            number, text = lines[at]
+            item, indent = ITEM.match(text), len(text) - len(text.lstrip())
+            if item and indent == len(first[1]) and item[2][-1] == first[2][-1]:
+                loose = loose or blank
+                inside = len(text) - len(item[4])
+                items.append([(number, item[4])])
+            elif not text.strip():
+                items[-1].append((number, ""))
+            elif indent >= inside or not (blank or item or self.ends_paragraph(text)):
+                loose = loose or blank
                 items[-1].append((number, text[min(indent, inside) :]))
-                at += 1
-            blanks = self.until(lines, at - 1, str.strip) - at
-            following = ITEM.match(lines[at + blanks][1]) if at + blanks < len(lines) else None
-            if blanks and following and following.group(2)[0].isdigit() == ordered:
-                loose, at = True, at + blanks
+            else:
+                break
+            blank = not text.strip()
+            at += 1
         html = "\n".join(self.item(item, loose) for item in items)
-        tag = "ol" if ordered else "ul"
-        begins = first.group(2)[:-1] if ordered else "1"
-        start = f' start="{begins}"' if begins != "1" else ""
+        tag = "ol" if first[2][0].isdigit() else "ul"
+        start = f' start="{first[2][:-1]}"' if tag == "ol" and first[2] != "1." else ""
         return Node("list", f"<{tag}{start}>\n{html}\n</{tag}>"), at
 
     def item(self, lines: Lines, loose: bool) -> str:
         nodes = self.render(lines)
-        inside = "\n".join(
-            node.html if loose or node.kind != "p" else re.sub(r"^<p>|</p>$", "", node.html) for node in nodes
-        )
+        html = "\n".join(n.html if loose or n.kind != "p" else n.html[len("<p>") : -len("</p>")] for n in nodes)
         term = re.match(r"\*\*(.+?)\*\* \(", lines[0][1]) if self.page.path.name == "glossary.md" else None
-        return f'<li id="term-{slug(term.group(1))}">{inside}</li>' if term else f"<li>{inside}</li>"
+        return f'<li id="term-{slug(term.group(1))}">{html}</li>' if term else f"<li>{html}</li>"
 
     def table(self, lines: Lines) -> str:
         rows = [[cell.replace("\\|", "|") for cell in cells(text)] for _, text in lines]
