@@ -1,4 +1,4 @@
-"""A browser for tests: Chromium without a window, spoken to over the DevTools protocol, with the standard library alone."""
+"""A browser for tests: Chromium without a window, over the DevTools protocol, with the standard library alone."""
 from __future__ import annotations
 
 import base64
@@ -18,7 +18,7 @@ from harness.settings import needs
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions",
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--remote-debugging-port=0",
 )  # fmt: skip
 KEYS = {"Enter": 13, "Escape": 27, "ArrowUp": 38, "ArrowDown": 40, "Tab": 9, " ": 32}
@@ -154,7 +154,8 @@ class Browser:
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page; a promise is waited for."""
-        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True, userGesture=True)
+        options = {"returnByValue": True, "awaitPromise": True, "userGesture": True}
+        answer = self.call("Runtime.evaluate", expression=script, **options)
         if "exceptionDetails" in answer:
             fail(f"{script}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
@@ -182,7 +183,7 @@ class Browser:
         """Clicks on the first element that is of this kind and can be seen."""
         found = json.dumps(selector)
         spot = self.run(
-            f"(() => {{ const e = [...document.querySelectorAll({found})].find(e => e.offsetParent || e.getClientRects().length);"
+            f"(() => {{ const e = [...document.querySelectorAll({found})].find(e => e.getClientRects().length);"
             "if (!e) return null; e.scrollIntoView({block: 'center', behavior: 'instant'});"
             "const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2] })()"
         )

@@ -18,7 +18,7 @@ from typing import Dict, List, Optional, Set, Tuple
 from urllib.parse import unquote
 
 VOID = ("meta", "link", "input", "img", "br", "hr")
-LOADS = {"script": "src", "link": "href", "img": "src", "iframe": "src", "object": "data", "embed": "src", "source": "src"}
+LOADS = {"script": "src", "link": "href", "img": "src", "iframe": "src", "object": "data", "source": "src"}
 ELSEWHERE = re.compile(r"@import|url\((?!#)|https?://(?!www\.w3\.org/)|\b(href|src)=\"//")
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,13 +9,13 @@ from typing import Dict, List, NamedTuple, Sequence, Tuple, Union
 
 from harness.session import EXIT, HERE_DOC
 
-# What is coloured, each by the element that it becomes: i comment, u string, b keyword, var constant, em what is called.
+# What is coloured, by the element that it becomes: i comment, u string, b keyword, var constant, em what is called.
 C_WORDS = """auto break case char const continue default do double else enum extern float for goto if inline int long
-    register return short signed sizeof static static_assert struct switch typedef union unsigned void volatile while bool
-    size_t ssize_t nfds_t socklen_t u?int(8|16|32|64|ptr)_t atomic_int atomic_bool pthread_t pthread_mutex_t pthread_cond_t
-    sig_atomic_t time_t _Atomic _Noreturn"""
-PYTHON_WORDS = """False None True and as assert async await break class continue def del elif else except finally for from
-    global if import in is lambda nonlocal not or pass raise return try while with yield"""
+    register return short signed sizeof static static_assert struct switch typedef union unsigned void volatile while
+    bool size_t ssize_t nfds_t socklen_t u?int(8|16|32|64|ptr)_t atomic_int atomic_bool pthread_t pthread_mutex_t
+    pthread_cond_t sig_atomic_t time_t _Atomic _Noreturn"""
+PYTHON_WORDS = """False None True and as assert async await break class continue def del elif else except finally for
+    from global if import in is lambda nonlocal not or pass raise return try while with yield"""
 SH_WORDS = "if then else elif fi for while until do done case esac in function exec exit export set"
 
 

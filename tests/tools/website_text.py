@@ -10,6 +10,7 @@ import website_code
 import website_steps
 from book_blocks import FENCE, LINK, Block, BookError, Page
 from layout import cells
+from website_code import Heading, Line
 
 Lines = List[Tuple[int, str]]  # number in the file, text
 HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*$")
@@ -162,7 +163,7 @@ class Text:
 
     @staticmethod
     def ends_paragraph(text: str) -> bool:
-        return not text.strip() or re.match(r" {0,3}([-*+] |1[.)] )|\||>|#{1,6} | *(```|~~~)|</?details>", text) is not None
+        return not text.strip() or re.match(r" {0,3}([-*+] |1[.)] )|\||>|#{1,6} | *```|</?details>", text) is not None
 
     @staticmethod
     def folded(nodes: List[Node]) -> List[Node]:
@@ -171,8 +172,10 @@ class Text:
         while nodes:
             out.append(nodes.pop(0))
             answer: List[Node] = []
-            while out[-1].kind == "predict" and nodes and nodes[0].kind in ANSWERS and "p" not in [n.kind for n in answer]:
+            while out[-1].kind == "predict" and nodes and nodes[0].kind in ANSWERS:
                 answer.append(nodes.pop(0))
+                if answer[-1].kind == "p":
+                    break
             if answer:
                 inside = "\n".join(node.html for node in answer)
                 summary = "<summary>Answered? See what happens</summary>"
@@ -253,7 +256,8 @@ class Text:
             return f"<tr>{''.join(cell(tag, row, i) for i in range(len(row)))}</tr>"
 
         top = f"<thead>{row_html('th', head)}</thead>" if any(head) else ""
-        return f'<div class="scroll"><table>{top}<tbody>{"".join(row_html("td", r) for r in body)}</tbody></table></div>'
+        below = "".join(row_html("td", row) for row in body)
+        return f'<div class="scroll"><table>{top}<tbody>{below}</tbody></table></div>'
 
     # ---- what is in a line ----
 
@@ -307,12 +311,13 @@ class Text:
             raise BookError(str(problem) if ":" in str(problem) else f"{block.where}: {problem}") from None
         if kind == "console":
             stage = next((w for w in block.words[1:] if w.isdigit()), self.page.chapter)
-            what = "with what is typed so far" if "here" in block.words else f"with the programs of {stage}" * bool(stage)
+            what = f"with the programs of {stage}" if stage else ""
+            what = "with what is typed so far" if "here" in block.words else what
             return self.frame(website_code.terminal(block.code), "a session", what)
         if kind == "diff":
             marks = {"+": "ins", "-": "del"}
             lines = block.code.splitlines()
-            parts = [website_code.Heading("…") if x == "@@" else website_code.Line(x[1:], marks.get(x[:1], "")) for x in lines]
+            parts = [Heading("…") if x == "@@" else Line(x[1:], marks.get(x[:1], "")) for x in lines]
             old, new, file, *name = block.words[1:]
             label = f"<b>{escape(file)}</b> {escape(' '.join(name))}"
             return self.frame(website_code.code(parts, website_code.language(file)), label, f"from {old} to {new}")
@@ -325,12 +330,13 @@ class Text:
             return self.frame(body, f"<b>{program}</b>" if program else "", what[kind] if lang == "c" else "", kind)
         if kind == "hex":
             return self.frame(body, f"<b>{escape(block.words[1])}</b>", "bytes", "hex")
-        if kind not in ("sh", "") or (len(block.words) > 1) or lang not in (*website_code.LANGUAGES, *website_code.PLAIN):
+        known = lang in website_code.LANGUAGES or lang in website_code.PLAIN
+        if kind not in ("sh", "") or len(block.words) > 1 or not known:
             raise BookError(f"{block.where}: book/README.md knows no such block: {block.info}")
         return self.frame(body, "", "to type" if lang == "sh" else "", lang)
 
     def view(self, view: website_steps.View) -> str:
-        first = next((x.number for x in view.parts if isinstance(x, website_code.Line) and x.number), 0)
+        first = next((x.number for x in view.parts if isinstance(x, Line) and x.number), 0)
         names = [name.replace("-", " ") for name in view.names]
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         label = f'<a href="{self.source(view.file, first)}">{escape(view.file.rpartition("/")[2])}</a>'
