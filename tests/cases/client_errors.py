@@ -18,7 +18,8 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequenc
 
 from harness import Err, Result, Status, fail, limit, run_client, settings, wait_until, wire
 from harness.build import program
-from harness.fake import FakeServer, read_frame
+from harness.codec import codec
+from harness.fake import FakeServer, read_frame, read_request
 from harness.process import clean_env
 from harness.wire import frame
 
@@ -32,6 +33,7 @@ LOOKS_AT = "client.*"
 Handler = Callable[[socket.socket], None]
 Words = Sequence[Union[str, bytes]]
 NOT_SENT = b"not sent: a NUL, a quote that is not closed or has more behind it, or too many words\n"
+NOT_SENT_17 = b"not sent: a quote that is not closed, or has more behind it\n"
 CLOSED = "the server closed the connection without a whole answer"
 
 
@@ -62,12 +64,11 @@ def good_talk(chapter: int) -> Talk:
         reply = wire.encode_reply(chapter, Status(0, b"v\0w"))
         return Talk(("get", "k"), b"", [wire.request("get", "k")], [frame(reply)], [b"server says: [0] v\0w\n"])
     values: List[object] = [b"v\0w", [1, None, Err(4, "x")], None]
-    return Talk(
-        (), b"get a\nkeys\nget b",
-        [wire.request("get", "a"), wire.request("keys"), wire.request("get", "b")],
-        [frame(wire.encode_value(value)) for value in values],
-        [wire.client_text(value) for value in values],
-    )  # fmt: skip
+    language = codec(chapter)
+    requests = [language.request(*words) for words in (("get", "a"), ("echo", "x"), ("get", "b"))]
+    replies = list(map(language.to_client, values))
+    requests[0], replies[0] = language.greeting + requests[0], language.welcome + replies[0]
+    return Talk((), b"get a\necho x\nget b", requests, replies, [language.printed(value).encode() for value in values])
 
 
 def answers(requests: Sequence[bytes], replies: Sequence[bytes], then: Optional[Handler] = None) -> Handler:
@@ -204,7 +205,7 @@ def _cuts(chapter: int) -> Iterator[Tuple[List[bytes], bytes, bytes, str]]:
             yield talk.replies[:i], reply[:cut], b"".join(talk.printed[:i]), f"reply {i + 1} is cut after {cut} bytes"
 
 
-@case(since=4)
+@case(since=4, binary=True)
 def replies_that_are_cut(chapter: int) -> None:
     """After each byte of each header, in each body; by the end of the connection and by a reset. What came
     before is printed, and stands before the error where both go to one place."""
@@ -277,7 +278,7 @@ def _bad_length(chapter: int, n: int) -> str:
     return f"bad reply: the server announces {n} bytes"
 
 
-@case(since=4)
+@case(since=4, binary=True)
 def lengths_at_both_ends(chapter: int) -> None:
     """The shortest and the longest that may be, and one less and one more: refused before the body comes."""
     if chapter == 5:
@@ -319,7 +320,7 @@ def _waits(sock: socket.socket) -> None:
         pass
 
 
-@case(since=9)
+@case(since=9, binary=True)
 def bodies_that_are_no_value(chapter: int) -> None:
     """Tags, counts and lengths that are wrong: what was good before is printed, then the error."""
     u32 = wire.u32
@@ -350,7 +351,7 @@ def bodies_that_are_no_value(chapter: int) -> None:
         ends(chapter, handler, b"(str) good\n" + printed, error, what, stdin=stdin)
 
 
-@case(since=9)
+@case(since=9, binary=True)
 def nested_as_deep_as_may_be(chapter: int) -> None:
     """1000 arrays, each in the one before, with a value in the last; side by side they do not count."""
     arr = b"\4" + wire.u32(1)
@@ -394,7 +395,7 @@ DOUBLES: List[Tuple[float, str]] = [
 ]  # fmt: skip
 
 
-@case(since=9)
+@case(since=9, binary=True)
 def numbers_at_every_edge(chapter: int) -> None:
     """Integers, codes of errors and counts of arrays; from 11 on doubles, with as few digits as read back."""
     codes = [0, 1, -1, 2**31 - 1, -(2**31)]
@@ -423,7 +424,7 @@ def every_status(chapter: int) -> None:
 # ---- commands as arguments ----
 
 
-@case(since=7)
+@case(since=7, binary=True)
 def arguments_that_cannot_be_sent(chapter: int) -> None:
     """Up to 1024 words and as many bytes as a message may have are sent; one more of either is refused, with
     not a byte on the wire. Without a command, 07 and 08 say how they are called."""
@@ -702,15 +703,15 @@ class Typist:
         return out, self.process.returncode
 
 
-def _leaves_after_each(how: Handler, left: "List[int]", requests: List[bytes]) -> Handler:
+def _leaves_after_each(chapter: int, how: Handler, left: "List[int]", requests: List[bytes]) -> Handler:
     """One reply a connection, then how(socket); left grows by one when the client has been told."""
 
     def serve(sock: socket.socket) -> None:
-        body = read_frame(sock)
+        body = read_request(sock, chapter)
         if body is None:
             return
         requests.append(body)
-        sock.sendall(frame(wire.encode_value(len(requests))))
+        sock.sendall(codec(chapter).to_client(len(requests)))
         if how is half_close:
             sock.shutdown(socket.SHUT_WR)
         else:
@@ -721,6 +722,12 @@ def _leaves_after_each(how: Handler, left: "List[int]", requests: List[bytes]) -
             half_close(sock)
 
     return serve
+
+
+def bodies(chapter: int, *commands: Sequence[str]) -> List[bytes]:
+    """What a server reads for these commands."""
+    language = codec(chapter)
+    return [language.request(*words)[language.head :] for words in commands]
 
 
 def _until_taken(sock: socket.socket) -> None:
@@ -741,17 +748,17 @@ def connects_again_between_commands(chapter: int) -> None:
         left: List[int] = []
         requests: List[bytes] = []
         times = 20
-        handler = _leaves_after_each(how, left, requests)
+        handler = _leaves_after_each(chapter, how, left, requests)
         with FakeServer(handler) as fake, Typist(chapter, fake.port, "ulimit -n 12;") as client:
             client.type(b'get "\n')  # not sent: that is remembered for the exit status, and for nothing else
-            client.expect(NOT_SENT)
+            client.expect(NOT_SENT if chapter < wire.RESP_FROM else NOT_SENT_17)
             for i in range(times):
                 client.type(b"get %d\n" % i)
                 client.expect((again if i else b"") + b"(int) %d\n" % (i + 1))
                 wait_until(lambda: len(left) == i + 1, "the server has left")
             client.type(b"\n  \n")  # nothing to send, so no reason to connect
             out, status = client.end()
-        if (out, status) != (b"", 1) or requests != [wire.request("get", str(i))[4:] for i in range(times)]:
+        if (out, status) != (b"", 1) or requests != bodies(chapter, *(["get", str(i)] for i in range(times))):
             fail(
                 f"a server that leaves with {name} after each reply: "
                 f"{out!r}, status {status}, {len(requests)} requests"
@@ -762,7 +769,7 @@ def connects_again_between_commands(chapter: int) -> None:
 def nobody_to_connect_to_again(chapter: int) -> None:
     """The server leaves for good: it says that it connects again, and that it could not."""
     left: List[int] = []
-    with FakeServer(_leaves_after_each(half_close, left, [])) as fake, Typist(chapter, fake.port) as client:
+    with FakeServer(_leaves_after_each(chapter, half_close, left, [])) as fake, Typist(chapter, fake.port) as client:
         client.type(b"get k\n")
         client.expect(b"(int) 1\n")
         wait_until(lambda: left, "the server has left")
@@ -782,13 +789,12 @@ def a_command_is_never_sent_twice(chapter: int) -> None:
         requests: List[bytes] = []
 
         def serve(sock: socket.socket) -> None:
-            body = read_frame(sock)
-            requests.append(body or b"")
+            requests.append(read_request(sock, chapter) or b"")
             how(sock)
 
         with FakeServer(serve) as fake:
             result = run(chapter, (), fake.port, b"set k v\nset k w\n")
-        sent_once = requests == [wire.request("set", "k", "v")[4:]]
+        sent_once = requests == bodies(chapter, ["set", "k", "v"])
         if result.status != 1 or len(result.stdout.splitlines()) != 1 or not sent_once:
             fail(f"a command without an answer: {result}, and the server has got {requests}")
 
@@ -799,7 +805,7 @@ def a_server_that_leaves_between_commands(chapter: int) -> None:
     for how in (half_close, reset):
         left: List[int] = []
         requests: List[bytes] = []
-        with FakeServer(_leaves_after_each(how, left, requests)) as fake, Typist(chapter, fake.port) as client:
+        with FakeServer(_leaves_after_each(chapter, how, left, requests)) as fake, Typist(chapter, fake.port) as client:
             client.type(b"get k\n")
             client.expect(b"(int) 1\n")
             wait_until(lambda: left, "the server has left")
@@ -827,7 +833,9 @@ def calls_that_are_interrupted(chapter: int) -> None:
     if chapter >= 9:
         long = ["set", "k", "x" * 100_000]
         value = b"y" * 300_000
-        with FakeServer(answers([wire.request(*long)], [frame(wire.encode_value(value))])) as fake:
+        language = codec(chapter)
+        asks, reply = language.greeting + language.request(*long), language.welcome + language.to_client(value)
+        with FakeServer(answers([asks], [reply])) as fake:
             result = run_client(chapter, long, fake, env=env)
         if (result.stdout.encode(), result.stderr, result.status) != (b"(str) " + value + b"\n", "", 0):
             fail(

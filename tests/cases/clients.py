@@ -14,15 +14,16 @@ import subprocess
 import time
 from typing import Callable, List, Optional, Sequence, Tuple
 
-from harness import Err, Result, fail, limit, run_client, seed, settings, wire
+from harness import Err, Result, fail, limit, resp, run_client, seed, settings, wire
 from harness.build import program
-from harness.fake import FakeServer, read_frame, replies
+from harness.codec import codec
+from harness.fake import FakeServer, read_request, replies
 from harness.process import clean_env
 from harness.wire import Arg, frame
 
 from . import case
 from .processes import one_line
-from .talk import start
+from .talk import printed_done, start
 
 __tracebackhide__ = settings.__tracebackhide__
 
@@ -30,9 +31,8 @@ LOOKS_AT = "client.*"
 AT_LINES = (
     "client.main client.connect_server client.hung_up client.serve_* client.unescape client.*quoted client.*words"
 )
+UNKNOWN = Err(wire.ERR_UNKNOWN, "Unknown cmd")
 AT_VALUES = "client.k_max_* client.print_* client.on_response client.read_res"
-
-NIL = frame(wire.encode_value(None))
 
 
 def prints(result: Result, text: str, what: str, status: int = 0) -> None:
@@ -50,17 +50,17 @@ def _quote(text: str) -> str:
     return "\n".join("    " + repr(line) for line in shown.splitlines(True)) or "    nothing"
 
 
-def text_of(value: object) -> str:
-    """What the client prints for a reply."""
-    return wire.client_text(value).decode(errors="surrogateescape")
+def text_of(chapter: int, value: object, *words: Arg) -> str:
+    """What the client prints for the reply to these words."""
+    return codec(chapter).printed(value, *words)
 
 
-def line_by_line(handler: Callable[[socket.socket, bytes], None]) -> Callable[[socket.socket], None]:
+def line_by_line(chapter: int, handler: Callable[[socket.socket, bytes], None]) -> Callable[[socket.socket], None]:
     """A handler for FakeServer: calls handler(socket, body) for each message."""
 
     def serve(sock: socket.socket) -> None:
         while True:
-            body = read_frame(sock)
+            body = read_request(sock, chapter)
             if body is None:
                 return
             handler(sock, body)
@@ -74,13 +74,14 @@ def sent_by(chapter: int, args: Sequence[Arg], stdin: Optional[bytes] = None) ->
 
     def answer(sock: socket.socket, body: bytes) -> None:
         bodies.append(body)
-        sock.sendall(NIL)
+        sock.sendall(codec(chapter).to_client(None))
 
-    with FakeServer(line_by_line(answer)) as fake:
+    with FakeServer(line_by_line(chapter, answer)) as fake:
         result = run_client(chapter, [wire.to_bytes(arg) for arg in args], fake, stdin)
         if len(fake.connections) > 1:
             fail(f"the client has made {len(fake.connections)} connections for one run")
-    return [wire.decode_request(body) for body in bodies], result
+    language = codec(chapter)
+    return [language.words(language.whole(body)) for body in bodies], result
 
 
 # ---- one command ----
@@ -89,28 +90,29 @@ def sent_by(chapter: int, args: Sequence[Arg], stdin: Optional[bytes] = None) ->
 @case(since=9)
 def one_command(chapter: int) -> None:
     """Every kind of reply of a real server. An error reply is a reply: status 0."""
+    done, keys = printed_done(chapter), ["keys"] + ["*"] * (chapter >= wire.RESP_FROM)
     with start(chapter) as server:
         for args, text in (
             (["get", "k"], "(nil)\n"),
-            (["set", "k", "v"], "(nil)\n"),
+            (["set", "k", "v"], done),
             (["get", "k"], "(str) v\n"),
             (["GET", "k"], "(str) v\n"),
-            (["keys"], "(arr) len=1\n(str) k\n(arr) end\n"),
+            (keys, "(arr) len=1\n(str) k\n(arr) end\n"),
             (["del", "k"], "(int) 1\n"),
             (["del", "k"], "(int) 0\n"),
-            (["keys"], "(arr) len=0\n(arr) end\n"),
-            (["aaa", "bbb"], "(err) 1 Unknown cmd\n"),
-            ([""], "(err) 1 Unknown cmd\n"),
-            (["set", "", " a  b "], "(nil)\n"),
+            (keys, "(arr) len=0\n(arr) end\n"),
+            (["aaa", "bbb"], text_of(chapter, UNKNOWN, "aaa", "bbb")),
+            ([""], text_of(chapter, UNKNOWN, "")),
+            (["set", "", " a  b "], done),
             (["get", ""], "(str)  a  b \n"),
-            (["set", "k", "two\nlines"], "(nil)\n"),
+            (["set", "k", "two\nlines"], done),
             (["get", "k"], "(str) two\nlines\n"),
-            (["set", "k", "%s%n-"], "(nil)\n"),
+            (["set", "k", "%s%n-"], done),
             (["get", "k"], "(str) %s%n-\n"),
         ):
             prints(run_client(chapter, args, server), text, f"client {wire.show_args(args)}")
         result = run_client(chapter, ["get"], server)
-        if not re.fullmatch(r"\(err\) 4 .+\n", result.stdout) or result.status or result.stderr:
+        if not re.fullmatch(r"\(err\) (4|ERR) .+\n", result.stdout) or result.status or result.stderr:
             fail(f"client get: the client must print an error of code 4, not\n{_quote(result.stdout)}")
 
 
@@ -143,12 +145,13 @@ def prints_every_kind_of_reply(chapter: int) -> None:
     for _ in range(50):
         deep = [deep]
     for value in [*values, deep]:
-        with FakeServer(replies(frame(wire.encode_value(value)))) as fake:
-            prints(run_client(chapter, ["get", "k"], fake), text_of(value), f"a reply of {wire.show_value(value)}")
+        with FakeServer(replies(codec(chapter).to_client(value), chapter=chapter)) as fake:
+            prints(run_client(chapter, ["get",
+            "k"], fake), text_of(chapter, value), f"a reply of {wire.show_value(value)}")
     every = values + [deep]
-    with FakeServer(replies(*(frame(wire.encode_value(value)) for value in every))) as fake:
+    with FakeServer(replies(*map(codec(chapter).to_client, every), chapter=chapter)) as fake:
         result = run_client(chapter, [], fake, "get k\n" * len(every))
-    prints(result, "".join(map(text_of, every)), "all these replies, one after the other")
+    prints(result, "".join(text_of(chapter, value) for value in every), "all these replies, one after the other")
 
 
 @case(since=11, at=AT_VALUES)
@@ -163,9 +166,9 @@ def prints_doubles_that_read_back(chapter: int) -> None:
     while len(values) < 300:
         (value,) = struct.unpack("<d", rng.getrandbits(64).to_bytes(8, "little"))
         values += [value] if value == value else [rng.randrange(10**6) / 1000.0]
-    with FakeServer(replies(*(frame(wire.encode_value(value)) for value in values))) as fake:
+    with FakeServer(replies(*map(codec(chapter).to_client, values), chapter=chapter)) as fake:
         result = run_client(chapter, [], fake, "get k\n" * len(values))
-    prints(result, "".join(map(text_of, values)), "doubles")
+    prints(result, "".join(text_of(chapter, value) for value in values), "doubles")
     for value, line in zip(values, result.stdout.splitlines()):
         if float(line[len("(dbl) ") :]) != value:
             fail(f"{value!r} is printed as {line!r}, which does not read back to it")
@@ -174,17 +177,18 @@ def prints_doubles_that_read_back(chapter: int) -> None:
 @case(since=9, at=AT_VALUES)
 def a_reply_of_32_mib(chapter: int) -> None:
     """As large as a message may be: printed whole."""
-    value = b"0123456789abcdef" * (2 << 20)
-    with FakeServer(replies(frame(wire.encode_value(value[5:])))) as fake:
+    whole = b"0123456789abcdef" * (2 << 20)
+    value = whole[len(codec(chapter).reply(b"x" * 10**7)) - 10**7 + 1 :]
+    with FakeServer(replies(codec(chapter).to_client(value), chapter=chapter)) as fake:
         result = run_client(chapter, ["get", "k"], fake)
-    if result.stdout.encode() != b"(str) " + value[5:] + b"\n" or result.status:
-        fail(f"a string of 32 MiB less 5 bytes: {len(result.stdout)} bytes are printed, exit status {result.status}")
+    if result.stdout.encode() != b"(str) " + value + b"\n" or result.status:
+        fail(f"a string of {len(value)} bytes: {len(result.stdout)} bytes are printed, exit status {result.status}")
 
 
 @case(since=9, at=AT_VALUES)
 def a_reply_in_pieces(chapter: int) -> None:
     """One byte at a time, the header too; then two replies that come together with the pieces."""
-    data = frame(wire.encode_value([1, b"two", None, Err(3, "four")]))
+    data = codec(chapter).to_client([1, b"two", None, Err(3, "four")])
 
     def trickle(sock: socket.socket, body: bytes) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -192,8 +196,8 @@ def a_reply_in_pieces(chapter: int) -> None:
             sock.sendall(data[i : i + 1])
             time.sleep(0.0002)
 
-    with FakeServer(line_by_line(trickle)) as fake:
-        expect = "(arr) len=4\n(int) 1\n(str) two\n(nil)\n(err) 3 four\n(arr) end\n"
+    with FakeServer(line_by_line(chapter, trickle)) as fake:
+        expect = text_of(chapter, [1, b"two", None, Err(3, "four")])
         prints(run_client(chapter, ["keys"], fake), expect, "a reply that comes one byte at a time")
         prints(run_client(chapter, [], fake, "keys\nkeys\n"), expect * 2, "two such replies")
 
@@ -203,6 +207,8 @@ def a_reply_in_pieces(chapter: int) -> None:
 
 def malformed(chapter: int) -> "dict[str, bytes]":
     """What a client must answer with an error message; then the server waits."""
+    if chapter >= wire.RESP_FROM:
+        return {**resp.BAD_REPLIES, "two values": b"_\r\n_\r\n"}
     wrong = {
         name: data
         for name, data in wire.malformed_replies(chapter).items()
@@ -251,13 +257,13 @@ def malformed_replies(chapter: int) -> None:
         return lambda sock, body: sock.sendall(data)
 
     for name, data in malformed(chapter).items():
-        with FakeServer(line_by_line(wait(data))) as fake:
+        with FakeServer(line_by_line(chapter, wait(data))) as fake:
             what, most = f"a reply that is wrong ({name})", 1000 + 20 * len(data)
             _refuses(run_client(chapter, ["get", "k"], fake), what, most)
             _refuses(run_client(chapter, [], fake, "get k\nget k\n"), what + ", commands from standard input", most)
 
 
-@case(since=9, at=AT_VALUES)
+@case(since=9, at=AT_VALUES, binary=True)
 def random_replies(chapter: int) -> None:
     """Valid replies with some bytes changed, and noise: printed, or refused; never a crash."""
     rng = random.Random(seed())
@@ -277,21 +283,22 @@ def random_replies(chapter: int) -> None:
                 _refuses(result, f"a reply with the body {bytes(body).hex(' ')}")
         else:
             if chapter >= 11 or b"\5" not in body:  # no doubles before 11
-                prints(result, text_of(expect), f"a reply with the body {bytes(body).hex(' ')}")
+                prints(result, text_of(chapter, expect), f"a reply with the body {bytes(body).hex(' ')}")
 
 
 @case(since=9)
 def server_closes_in_the_middle(chapter: int) -> None:
     """Behind each byte of a reply; after the first of two replies."""
-    data = frame(wire.encode_value([b"abc", 1]))
+    value: object = [b"abc", 1] if chapter < wire.RESP_FROM else b"abc"  # an array of RESP is printed as it comes
+    data = codec(chapter).to_client(value)
     for cut in range(len(data)):
-        with FakeServer(replies(data[:cut])) as fake:
+        with FakeServer(replies(data[:cut], chapter=chapter)) as fake:
             one_line(run_client(chapter, ["get", "k"], fake), f"a reply cut after {cut} of {len(data)} bytes")
     for cut in range(1, len(data), 3):
-        with FakeServer(replies(data, data[:cut])) as fake:
+        with FakeServer(replies(data, data[:cut], chapter=chapter)) as fake:
             result = run_client(chapter, [], fake, "get k\nget k\n")
         _refuses(result, f"the second reply cut after {cut} of {len(data)} bytes")
-        if result.stdout != text_of([b"abc", 1]):
+        if result.stdout != text_of(chapter, value):
             fail(f"the reply before the one that was cut is not printed: {result.stdout!r}")
 
 
@@ -373,7 +380,7 @@ def words_are_quoted_as_redis_cli_does(chapter: int) -> None:
             prints(result, "(nil)\n" if words else "", f"the line {line!r}")
 
 
-@case(since=9, at=AT_LINES, inside=True)
+@case(since=9, at=AT_LINES, inside=True, binary=True)
 def words_with_a_nul(chapter: int) -> None:
     """A NUL stands in a word as \\x00. As it is it would cut the line off: such a line is not sent."""
     for line in (b"set k a\0b", b"get\0 k", b"\0", b"get k\0"):
@@ -405,11 +412,13 @@ def no_lines_at_all(chapter: int) -> None:
 @case(since=9)
 def a_session_from_standard_input(chapter: int) -> None:
     """With a real server; each reply is printed before the next line is read, for whoever waits for it."""
+    done = printed_done(chapter)
     with start(chapter) as server:
-        text = 'set k "a\\x00b"\nget k\n\nget none\nset "" \'\'\ndel k\ndel k\nget ""\nkeys\naaa'
+        text = 'set k "a\\x00b"\nget k\n\nget none\nset "" \'\'\ndel k\ndel k\nget ""\nkeys{}\naaa'
+        text = text.format(" *" * (chapter >= wire.RESP_FROM))
         result = run_client(chapter, [], server, text)
-        expect = "(nil)\n(str) a\0b\n(nil)\n(nil)\n(int) 1\n(int) 0\n(str) \n(arr) len=1\n(str) \n(arr) end\n"
-        prints(result, expect + "(err) 1 Unknown cmd\n", "a session")
+        expect = f"{done}(str) a\0b\n(nil)\n{done}(int) 1\n(int) 0\n(str) \n(arr) len=1\n(str) \n(arr) end\n"
+        prints(result, expect + text_of(chapter, UNKNOWN, "aaa"), "a session")
         env = clean_env({"PORT": str(server.port)})
         with subprocess.Popen(
             program(chapter, "client"), env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -418,7 +427,7 @@ def a_session_from_standard_input(chapter: int) -> None:
             for i in range(20):
                 client.stdin.write(b"set k %d\nget k\n" % i)
                 client.stdin.flush()
-                assert _line(client.stdout.fileno()) == b"(nil)\n"
+                assert _line(client.stdout.fileno()) == done.encode()
                 assert _line(client.stdout.fileno()) == b"(str) %d\n" % i
             client.stdin.close()
             assert client.stdout.read() == b""
@@ -438,7 +447,7 @@ def _line(fd: int) -> bytes:
     return line
 
 
-@case(since=9, at=AT_LINES)
+@case(since=9, at=AT_LINES, binary=True)
 def lines_that_are_too_long(chapter: int) -> None:
     """A command as long as a message may be is sent; one that is longer, or of more than 1024 words, is
     not, and says so; the lines after it are."""
@@ -465,7 +474,8 @@ def prompts_on_a_terminal(chapter: int) -> None:
         try:
             prompt = _terminal(terminal, b"", re.compile(rb".+"))
             for line, reply in (
-                (b"set k v", b"(nil)"), (b"get k", b"(str) v"), (b"", b""), (b"aaa", b"(err) 1 Unknown cmd")
+                (b"set k v", printed_done(chapter).strip().encode()), (b"get k", b"(str) v"), (b"", b""),
+                (b"aaa", text_of(chapter, UNKNOWN, "aaa").strip("\n").encode()),
             ):
                 shown = line + b"\r\n" + reply + b"\r\n" * bool(reply)
                 _terminal(terminal, line + b"\n", re.compile(re.escape(shown + prompt)))

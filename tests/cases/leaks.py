@@ -21,6 +21,7 @@ import pytest
 from harness import Conn, Err, Server, Status, fail, limit, settings, wait_until, wire
 from harness.build import program
 from harness.codec import codec
+from harness import fake
 from harness.fake import FakeServer, replies
 from harness.process import SANITIZER, clean_env
 from harness.settings import ROOT
@@ -28,7 +29,7 @@ from harness.wire import frame
 
 from . import case
 from .client_errors import good_talk
-from .talk import answered, bulk, done, encode, found, numbered, preload, say, start, talk, too_much, watched
+from .talk import bulk, done, encode, found, numbered, preload, say, start, talk, too_much, watched
 
 __tracebackhide__ = settings.__tracebackhide__
 
@@ -313,7 +314,8 @@ def _client_runs(chapter: int) -> "List[Tuple[str, List[str], bytes, Callable[[s
             while sock.send(sock.recv(64)):
                 pass
         else:
-            replies(*good.replies)(sock)
+            first = good.replies[0][len(codec(chapter).welcome) :]  # the greeting is answered before
+            fake.replies(first, *good.replies[1:], chapter=chapter)(sock)
 
     runs = [("a good talk", list(good.args), good.stdin, serve, 0)]
     if chapter < 5:
@@ -322,17 +324,23 @@ def _client_runs(chapter: int) -> "List[Tuple[str, List[str], bytes, Callable[[s
         return runs + [("a reply as long as may be", ["get", "k"], b"", replies(frame(wire.u32(0) + b"x" * 4092)), 0)]
     if chapter < 9:
         return runs
-    nil = answered(chapter, None)
-    deep = frame((b"\4" + wire.u32(1)) * 900 + b"\0")
+    language = codec(chapter)
+    nil, deep = language.to_client(None), frame((b"\4" + wire.u32(1)) * 900 + b"\0")
+    if chapter >= wire.RESP_FROM:
+        deep = b"*1\r\n" * 900 + nil
+
+    def replies(*raw: bytes) -> Callable[[socket.socket], None]:
+        return fake.replies(*raw, chapter=chapter)
+
     long, too_long = (b"set k " + b"x" * n + b"\nget k\n" for n in (3_000_000, 33 << 20))
 
     return runs + [
-        ("one command", ["set", "k", "v" * 100_000], b"", replies(answered(chapter, b"y" * 300_000)), 0),
+        ("one command", ["set", "k", "v" * 100_000], b"", replies(language.to_client(b"y" * 300_000)), 0),
         ("an array", ["keys"], b"", replies(deep), 0),
-        ("too many arguments", ["x"] * 1025, b"", replies(nil), 1),
+        ("too many arguments", ["x"] * 1025, b"", replies(nil), int(chapter < wire.RESP_FROM)),
         ("many lines", [], b"get k\n" * 50, replies(*[nil] * 50), 0),
-        ("long lines and replies", [], long, replies(nil, answered(chapter, b"y" * 3_000_000)), 0),
-        ("lines that cannot be sent", [], b'set k "\nget \0\n' + b"x " * 1025 + b"\nget k", replies(nil), 1),
+        ("long lines and replies", [], long, replies(nil, language.to_client(b"y" * 3_000_000)), 0),
+        ("lines that cannot be sent", [], b'set k "\nget \0\n' + b"x " * 1025 + b"\nget k", replies(nil, nil, nil), 1),
         ("no line", [], b"", replies(), 0),
     ] + [("a line that is too long", [], too_long, replies(nil), 1)] * (chapter == 9)
 
@@ -340,9 +348,9 @@ def _client_runs(chapter: int) -> "List[Tuple[str, List[str], bytes, Callable[[s
 def _client_sessions(chapter: int, command: List[str], watch: Watch) -> None:
     for what, args, stdin, handler, status in _client_runs(chapter):
         left = watch()
-        with FakeServer(handler) as fake:
+        with FakeServer(handler) as server:
             done = subprocess.run(
-                [*command, *args], input=stdin, env=clean_env({"PORT": str(fake.port), **(left.env if left else {})}),
+                [*command, *args], input=stdin, env=clean_env({"PORT": str(server.port), **(left.env if left else {})}),
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=limit(10),
             )  # fmt: skip
         errors = done.stderr.decode(errors="backslashreplace")
@@ -369,11 +377,11 @@ def clients_with_a_sanitizer(chapter: int) -> None:
     _client_sessions(chapter, command, lambda: None)
     if chapter < 9:
         return
-    bad = [data for data in wire.malformed_replies(chapter).values() if len(data) > 4][:12]
+    bad = [data for data in codec(chapter).malformed_replies().values() if len(data) > 4][:12]
     for data in bad:
-        with FakeServer(replies(data)) as fake:
+        with FakeServer(replies(data, chapter=chapter)) as server:
             done = subprocess.run(
-                [*command, "get", "k"], env=clean_env({"PORT": str(fake.port)}), stdin=subprocess.DEVNULL,
+                [*command, "get", "k"], env=clean_env({"PORT": str(server.port)}), stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=limit(10),
             )  # fmt: skip
         if done.returncode != 1 or len(done.stderr.splitlines()) != 1:

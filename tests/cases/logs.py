@@ -12,7 +12,7 @@ from collections import Counter
 from contextlib import ExitStack, suppress
 from typing import Dict, List, NamedTuple
 
-from harness import Server, fail, seed, settings, wait_until, wire
+from harness import Server, fail, resp, seed, settings, wait_until, wire
 
 from harness.codec import codec
 from harness.failure import Failure, cause
@@ -54,7 +54,7 @@ def _ends(chapter: int) -> List[End]:
     says = [f"client says: t:{i}" for i in range(2)] if chapter < 7 else []
     eof, cut = (["EOF"], ["unexpected EOF"]) if chapter < 7 else ([], [])
     gone = [RESET] if chapter == 4 else []
-    most = wire.max_msg(chapter)
+    most, half = wire.max_msg(chapter), codec(chapter).half
     ends = [
         End(b"", 0, "close", eof),
         End(b"", 0, "half", eof),
@@ -63,6 +63,13 @@ def _ends(chapter: int) -> List[End]:
         End(one, 1, "reset", says[:1] + gone),
         End(two, 2, "half", says + eof),
         End(two, 2, "reset", says + gone),
+    ]
+    if chapter >= wire.RESP_FROM:
+        bad = [(data, [f"Protocol error: {text}"]) for data, text in resp.MALFORMED.values()]
+        ends += [End(one + half, 1, "close", []), End(one + half[:1], 1, "half", []), End(half, 0, "half", [])]
+        ends += [End(data, 0, "half", line) for data, line in bad]
+        return ends + [End(two + data + two, 2, "close", line) for data, line in bad[:3]]
+    ends += [
         End(one + b"\1", 1, "close", says[:1] + cut),
         End(one + b"\5\0\0", 1, "half", says[:1] + cut),
         End(one + b"\5\0\0\0hel", 1, "close", says[:1] + cut),

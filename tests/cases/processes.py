@@ -13,6 +13,7 @@ from typing import List, Sequence
 
 from harness import Result, Server, fail, limit, run_client, run_program, settings, wait_until, wire
 from harness.failure import Failure, cause
+from harness.codec import codec
 from harness.fake import FakeServer
 from harness.process import NO_STATUS, status_text
 
@@ -282,7 +283,7 @@ def client_settings_that_are_wrong(chapter: int) -> None:
 @case(since=3, at=AT_CLIENT)
 def client_whose_server_hangs_up(chapter: int) -> None:
     """At once, and in the middle of each malformed reply: an error message, no crash."""
-    wrong = {"nothing": b""} if chapter in (3, 5) else wire.malformed_replies(chapter)
+    wrong = {"nothing": b""} if chapter in (3, 5) else codec(chapter).malformed_replies()
     if chapter in (4, 6, 7, 8):
         for n in (wire.max_msg(chapter) + 1, 1 << 20):
             wrong[f"{n} bytes, all of them sent"] = wire.frame(b"x" * n)
@@ -303,7 +304,7 @@ def client_with_closed_descriptors(chapter: int) -> None:
     """Started without 0, 1 or 2, it sends the server its request and nothing else."""
     reply = {3: b"world", 4: wire.frame(b"world")}.get(chapter, b"")
     if chapter >= 7:
-        reply = encode_replies(chapter, [found(chapter, b"world")])
+        reply = codec(chapter).welcome + encode_replies(chapter, [found(chapter, b"world")])
 
     def heard(closed: Sequence[int], args: Sequence[str], fails: bool) -> List[bytes]:
         """What comes on each connection of the client, which gets an answer for every piece, or the piece itself. Where

@@ -34,6 +34,16 @@ class Binary:
         """The reply with this value to a request of these words."""
         return wire.frame(wire.encode_reply(self.chapter, value))
 
+    greeting, welcome = b"", b""  # what our client sends first, and the reply to it
+
+    def to_client(self, value: object) -> bytes:
+        """A reply as our client is given it."""
+        return self.reply(value)
+
+    def printed(self, value: object, *words: Arg) -> str:
+        """What the client (09 on) prints for the reply to these words."""
+        return wire.client_text(value).decode(errors="surrogateescape")
+
     def words(self, request: bytes) -> List[bytes]:
         """The strings of a request. WireError where it is malformed, or has none (before 07)."""
         if self.chapter < 7:
@@ -81,6 +91,10 @@ class Binary:
         """Requests that must be refused, by what is wrong with them."""
         return wire.malformed_requests(self.chapter)
 
+    def malformed_replies(self) -> Dict[str, bytes]:
+        """What our client must answer with an error message, by what is wrong. Then the peer closes."""
+        return wire.malformed_replies(self.chapter)
+
     def announce(self, size: int) -> bytes:
         """The beginning of a long request, and of one of its strings."""
         return wire.u32(size) + (wire.u32(2) + wire.u32(3) + b"get" + wire.u32(size - 15))[: 99 if size > 15 else 0]
@@ -123,6 +137,27 @@ class Resp:
     def reply(self, value: object, *words: Arg) -> bytes:
         """The reply with this value to a request of these words."""
         return resp.encode(resp.plain(resp.expected(value, [wire.to_bytes(word) for word in words])))
+
+    greeting = resp.array("hello", "3")
+    welcome = resp.encode(resp.Map([(b"server", b"redis"), (b"proto", 3)]), 3)
+
+    def to_client(self, value: object) -> bytes:
+        """A reply as our client is given it, which has asked for version 3."""
+        return resp.encode(value, 3)
+
+    def printed(self, value: object, *words: Arg) -> str:
+        """What the client prints for the reply to these words."""
+        value = resp.plain(resp.expected(value, [wire.to_bytes(word) for word in words]))
+        return self._printed(value).decode(errors="surrogateescape")
+
+    def _printed(self, value: object) -> bytes:
+        if isinstance(value, list):
+            return b"(arr) len=%d\n" % len(value) + b"".join(map(self._printed, value)) + b"(arr) end\n"
+        if isinstance(value, resp.Score):
+            value = value.value
+        if isinstance(value, wire.Err):
+            return b"(err) %s\n" % (value.text or "").encode(errors="surrogateescape")
+        return wire.client_text(bytes(value) if isinstance(value, bytes) else value)
 
     def words(self, request: bytes) -> List[bytes]:
         """The strings of a request. WireError where it is malformed."""
@@ -172,6 +207,10 @@ class Resp:
     def malformed(self) -> Dict[str, bytes]:
         """Requests that must be refused, by what is wrong with them."""
         return {name: data for name, (data, _) in resp.MALFORMED.items()}
+
+    def malformed_replies(self) -> Dict[str, bytes]:
+        """What our client must answer with an error message, by what is wrong. Then the peer closes."""
+        return {**resp.BAD_REPLIES, **resp.CUT_REPLIES}
 
     def announce(self, size: int) -> bytes:
         """The beginning of a long request, and of one of its strings."""

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Callable, List, Optional, Type
 
 from . import settings
+from .codec import codec
 
 __tracebackhide__ = settings.__tracebackhide__
 
@@ -59,7 +60,28 @@ def read_frame(sock: socket.socket) -> Optional[bytes]:
     return None if head is None else _read(sock, struct.unpack("<I", head)[0])
 
 
-def replies(*raw: bytes, requests: Optional[List[bytes]] = None) -> Callable[[socket.socket], None]:
+def read_request(sock: socket.socket, chapter: int) -> Optional[bytes]:
+    """The body of the next message, or in RESP the next request; None at the end. A greeting is answered."""
+    language = codec(chapter)
+    if language.head:
+        return read_frame(sock)
+    data = b""
+    while True:
+        end = language.request_end(data)
+        if end >= 0 and data[:end] == language.greeting:
+            sock.sendall(language.welcome)
+            data, end = data[end:], language.request_end(data, end) - end
+        if end > 0:
+            return data
+        more = sock.recv(1 << 20)  # a client waits for each reply, so nothing comes behind a request
+        if not more:
+            return None
+        data += more
+
+
+def replies(
+    *raw: bytes, requests: Optional[List[bytes]] = None, chapter: int = 9
+) -> Callable[[socket.socket], None]:  # fmt: skip
     """A handler: reads a message, answers with these bytes as they are, and so on; then closes.
 
     The bodies of what came are appended to requests.
@@ -67,7 +89,7 @@ def replies(*raw: bytes, requests: Optional[List[bytes]] = None) -> Callable[[so
 
     def handler(sock: socket.socket) -> None:
         for answer in raw:
-            request = read_frame(sock)
+            request = read_request(sock, chapter)
             if request is None:
                 return
             if requests is not None:

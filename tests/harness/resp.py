@@ -187,7 +187,8 @@ def encode(value: object, version: int = 2) -> bytes:
     if isinstance(value, Score):
         value = value.value
     if isinstance(value, Err):
-        return b"-%s\r\n" % (value.text or "ERR").encode("utf-8", "surrogateescape")
+        text = "ERR" if value.text is None else value.text
+        return b"-%s\r\n" % text.encode("utf-8", "surrogateescape")
     if isinstance(value, Simple):
         return b"+%s\r\n" % value
     if isinstance(value, bool):
@@ -240,7 +241,7 @@ class ReplyEnd:
                 self.pending += _size(text, self.at)
             elif kind == b"%":
                 self.pending += 2 * _size(text, self.at)
-            elif kind not in (b"$", b"*", b"+", b"-", b":", b"_", b"#", b",", b"("):
+            elif kind not in (b"$", b"*", b"+", b"-", b":", b"_", b"#", b","):
                 raise WireError(self.at, f"{show_bytes(bytes(kind))} begins no reply")
             self.at, self.pending = after, self.pending - 1
         return self.at
@@ -282,15 +283,15 @@ def _value(data: bytes, at: int, version: int, depth: int) -> Tuple[object, int]
         if data[end : end + 2] != b"\r\n":
             raise WireError(end, "a string must end with \\r\\n where its length says")
         return data[after:end], end + 2
-    if kind in (b"*", b"%"):
-        if kind == b"%" and version == 2:
-            raise WireError(at, "a map is of version 3, which this connection has not asked for (HELLO 3)")
+    if kind in (b"*", b"%", b"~"):
+        if kind != b"*" and version == 2:
+            raise WireError(at, "a type of version 3, which this connection has not asked for (HELLO 3)")
         items: List[object] = []
         at = after
         for _ in range(_size(text, at) * (2 if kind == b"%" else 1)):
             item, at = _value(data, at, version, depth + 1)
             items.append(item)
-        return (items if kind == b"*" else Map(zip(items[::2], items[1::2]))), at
+        return (items if kind != b"%" else Map(zip(items[::2], items[1::2]))), at
     if version == 3:
         if kind == b"_" and not text:
             return None, after
@@ -420,6 +421,42 @@ ENDLESS: Dict[str, Tuple[bytes, str]] = {
     "a count without an end": (b"*" + b"1" * (MAX_INLINE + 100), "too big mbulk count string"),
     "a length without an end": (b"*1\r\n$" + b"1" * (MAX_INLINE + 100), "too big bulk count string"),
     "a line without an end": (b"g" * (MAX_INLINE + 100), "too big inline request"),
+}
+
+
+# Replies that are wrong, for clients; and some that are not whole.
+BAD_REPLIES: Dict[str, bytes] = {
+    "no type": b"hello\r\n",
+    "an empty line": b"\r\n",
+    "a type that is none": b"@1\r\n",
+    "an integer that is none": b":1x\r\n",
+    "an empty integer": b":\r\n",
+    "an integer beyond 64 bits": b":9223372036854775808\r\n",
+    "a double that is none": b",1.5.5\r\n",
+    "a truth value that is none": b"#x\r\n",
+    "something behind nothing": b"_x\r\n",
+    "a length that is no number": b"$x\r\n",
+    "a length below -1": b"$-2\r\n",
+    "a length with a plus": b"$+1\r\nx\r\n",
+    "a length beyond 64 bits": b"$99999999999999999999\r\n",
+    "a string of 2^40 bytes": b"$1099511627776\r\n",
+    "a string that is longer than its length": b"$2\r\nabc\r\n",
+    "a string that is shorter than its length": b"$4\r\nabc\r\nxyz",
+    "a count below -1": b"*-2\r\n",
+    "a count of 2^40": b"*1099511627776\r\n",
+    "a wrong value in an array": b"*2\r\n_\r\n?\r\n",
+    "nested 100000 deep": b"*1\r\n" * 100_000 + b"_\r\n",
+}
+CUT_REPLIES: Dict[str, bytes] = {
+    "nothing": b"",
+    "a type alone": b"+",
+    "a line without an end": b"+OK",
+    "half of an end": b"+OK\r",
+    "a string without its bytes": b"$5\r\n",
+    "a string without its last byte": b"$5\r\nabcd",
+    "a string without its end": b"$5\r\nabcde",
+    "an array without its last value": b"*2\r\n:1\r\n",
+    "a map without a value": b"%1\r\n+a\r\n",
 }
 
 

@@ -1,0 +1,766 @@
+"""RESP (17 and later): the parser, whatever comes and however it is cut; both versions of replies; what Redis's clients
+ask first. All that does not say `ours` holds for Redis as well: make test-17 SERVER=redis-server.
+"""
+from __future__ import annotations
+
+import random
+import re
+import time
+from contextlib import ExitStack
+from typing import Dict, List, Sequence, Tuple
+
+from harness import ANY, AnyOrder, Between, Conn, Err, OneOf, Server, fail, redis, resp, seed, settings
+from harness.resp import OK, PONG, WRONG_TYPE, Map, Simple, array
+
+from . import case
+from .clients import LINES
+from .replies import MIB, filled, memory_below
+from .talk import end_input, say, start, still_serves, watched
+
+__tracebackhide__ = settings.__tracebackhide__
+
+LOOKS_AT = "do_* k_commands resp_* request reply conn try_* state_* one_turn find_* reject_input"
+
+WRONG = Err(3, WRONG_TYPE)
+NO_INT, NO_FLOAT, SYNTAX = (Err(4, text) for text in (resp.NO_INT, resp.NO_FLOAT, resp.SYNTAX))
+MANY = 65_536  # strings that a request may have, at least
+
+
+def bad_count(name: str) -> Err:
+    """What is said of a wrong number of arguments."""
+    return Err(4, f"ERR wrong number of arguments for '{name}' command")
+
+
+def raw(conn: Conn, sent: bytes, came: bytes) -> None:
+    """These bytes are answered with those."""
+    conn.send(sent)
+    conn.expect_bytes(came)
+    conn.unanswered.clear()
+
+
+def asks(conn: Conn, *rows: Tuple[str, object]) -> None:
+    """Requests, their words between blanks ("" for none), and the replies."""
+    for line, reply in rows:
+        conn.ask(*resp.split_inline(line.encode("latin-1")), expect=reply)
+
+
+# ---- requests and replies, byte for byte ----
+
+SAID: List[Tuple[bytes, bytes]] = [
+    (b"*1\r\n$4\r\nPING\r\n", b"+PONG\r\n"),
+    (b"*2\r\n$4\r\nping\r\n$2\r\nhi\r\n", b"$2\r\nhi\r\n"),
+    (b"*2\r\n$4\r\necho\r\n$0\r\n\r\n", b"$0\r\n\r\n"),
+    (b"*2\r\n$3\r\nget\r\n$1\r\nk\r\n", b"$-1\r\n"),
+    (b"*3\r\n$3\r\nset\r\n$1\r\nk\r\n$3\r\na\r\n\r\n", b"+OK\r\n"),
+    (b"*2\r\n$3\r\nget\r\n$1\r\nk\r\n", b"$3\r\na\r\n\r\n"),
+    (b"*2\r\n$6\r\nstrlen\r\n$1\r\nk\r\n", b":3\r\n"),
+    (b"*2\r\n$4\r\nincr\r\n$1\r\nk\r\n", b"-ERR value is not an integer or out of range\r\n"),
+    (b"*3\r\n$4\r\nmget\r\n$1\r\nk\r\n$4\r\nnone\r\n", b"*2\r\n$3\r\na\r\n\r\n$-1\r\n"),
+    (b"*2\r\n$3\r\ndel\r\n$1\r\nk\r\n", b":1\r\n"),
+    (b"*2\r\n$4\r\ndecr\r\n$1\r\nn\r\n", b":-1\r\n"),
+    (b"*2\r\n$4\r\nkeys\r\n$1\r\nx\r\n", b"*0\r\n"),
+    (b"*4\r\n$4\r\nzadd\r\n$1\r\nz\r\n$3\r\n1.5\r\n$1\r\na\r\n", b":1\r\n"),
+    (b"*3\r\n$6\r\nzscore\r\n$1\r\nz\r\n$1\r\na\r\n", b"$3\r\n1.5\r\n"),
+    (b"*2\r\n$4\r\ntype\r\n$1\r\nz\r\n", b"+zset\r\n"),
+    (b"*2\r\n$3\r\nget\r\n$1\r\nz\r\n", b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"),
+    (b"*1\r\n$3\r\nget\r\n", b"-ERR wrong number of arguments for 'get' command\r\n"),
+    (b"*2\r\n$2\r\nno\r\n$1\r\nx\r\n", b"-ERR unknown command 'no', with args beginning with: 'x' \r\n"),
+    (b"PING\r\n", b"+PONG\r\n"),
+    (b"set k 'two words'\n", b"+OK\r\n"),
+    (b'GET "k"\r\n', b"$9\r\ntwo words\r\n"),
+    (b"zrange z 0 -1 withscores\r\n", b"*2\r\n$1\r\na\r\n$3\r\n1.5\r\n"),
+    (b"\r\n", b""),
+    (b"*0\r\n", b""),
+    (b"*-1\r\n", b""),
+    (b"del k n z\r\n", b":3\r\n"),
+]
+
+
+@case(since=17)
+def ping(chapter: int) -> None:
+    """The first thing that every client asks: *1 CRLF $4 CRLF PING CRLF, and the answer is +PONG CRLF."""
+    with start(chapter) as server, server.connect() as conn:
+        raw(conn, *SAID[0])
+
+
+@case(since=17)
+def set_and_get(chapter: int) -> None:
+    """A key and its value are strings of any bytes behind their lengths; `set` answers +OK, `get` a string or $-1."""
+    with start(chapter) as server, server.connect() as conn:
+        for sent, came in SAID[3:6]:
+            raw(conn, sent, came)
+
+
+@case(since=17)
+def replies_byte_for_byte(chapter: int) -> None:
+    """Arrays of strings and lines, each answered before the next is sent."""
+    with start(chapter) as server, server.connect() as conn:
+        for sent, came in SAID:
+            raw(conn, sent, came)
+
+
+@case(since=17)
+def cut_at_every_byte(chapter: int) -> None:
+    """All requests of a conversation as one stream, in two pieces: cut behind each of its bytes."""
+    sent, came = (b"".join(parts) for parts in zip(*SAID))
+    with start(chapter) as server, server.connect() as conn:
+        for cut in range(1, len(sent)):
+            conn.send(sent[:cut])
+            time.sleep(0.0002)
+            raw(conn, sent[cut:], came)
+
+
+@case(since=17)
+def one_byte_at_a_time(chapter: int) -> None:
+    """The same, every byte by itself, arrays and lines mixed; then in pieces of any length on three connections."""
+    sent, came = (b"".join(parts) for parts in zip(*SAID))
+    rng = random.Random(seed())
+    with start(chapter) as server, server.connect() as conn:
+        for i in range(len(sent)):
+            conn.send(sent[i : i + 1])
+            time.sleep(0.0001)
+        conn.expect_bytes(came)
+        for _ in range(20):
+            at = 0
+            while at < len(sent):
+                size = rng.choice([1, 2, 3, 7, 30, 200])
+                conn.send(sent[at : at + size])
+                at += size
+            conn.expect_bytes(came)
+
+
+@case(since=17)
+def ten_thousand_of_both_forms(chapter: int) -> None:
+    """Arrays and lines in turn in one write."""
+    n = 5000
+    sent = b"".join(array("set", "k", i) + b"get k\r\n" for i in range(n))
+    came = b"".join(b"+OK\r\n$%d\r\n%d\r\n" % (len(str(i)), i) for i in range(n))
+    with start(chapter) as server, server.connect() as conn:
+        raw(conn, sent, came)
+
+
+@case(since=17)
+def lines_are_quoted_as_redis_cli_does(chapter: int) -> None:
+    """An inline request has the words that our client makes of such a line, too."""
+    with start(chapter) as server:
+        conn = server.connect()
+        for line, words in LINES:
+            conn.send(b"no " + line + b"\r\n")
+            if words is None:
+                conn.expect_refused("unbalanced quotes in request")
+                conn.close()
+                conn = server.connect()
+            else:
+                said = resp.unknown([b"no", *words])
+                conn.expect_bytes(b"-%s\r\n" % said.encode("utf-8", "surrogateescape"))
+                conn.unanswered.clear()
+        raw(conn, b'set "\\x00\\r\\n" "\\xff \\x00"\r\n', b"+OK\r\n")
+        conn.ask("get", b"\0\r\n", expect=b"\xff \0")
+        conn.close()
+
+
+@case(since=17)
+def what_is_passed_over(chapter: int) -> None:
+    """No strings, fewer than none, no words: no request, and no reply. What ends a string is two bytes of any value."""
+    ping, pong = array("ping"), b"+PONG\r\n"
+    with start(chapter) as server, server.connect() as conn:
+        for nothing in (b"*0\r\n", b"*-1\r\n", b"*-10\r\n", b"\r\n", b"\n", b" \t \r\n", b"*0\r\n\r\n*0\r\n"):
+            raw(conn, ping + nothing + ping, pong * 2)
+            raw(conn, nothing * 50 + ping, pong)
+        raw(conn, b"*1\r\n$4\r\nPINGxy" + ping, pong * 2)
+        raw(conn, b"ping\n ping \r\n\tPING\t\r\n", pong * 3)
+        conn.expect_silence(0.02)
+
+
+# ---- what is no request ----
+
+
+@case(since=17)
+def protocol_errors(chapter: int) -> None:
+    """What came before is done and answered; then Redis's own words, and the end. Nothing behind it is done."""
+    with start(chapter) as server, server.connect() as other:
+        for what, (bad, text) in resp.MALFORMED.items():
+            with server.connect() as conn:
+                conn.send(array("set", "k", what) + array("get", "k") + bad + array("set", "k", "late"))
+                conn.recv(OK)
+                conn.recv(what.encode())
+                conn.unanswered[:] = bad
+                conn.expect_refused(text)
+            other.ask("get", "k", expect=what.encode())
+        for bad, text in resp.ENDLESS.values():
+            with server.connect() as conn:
+                conn.send(array("ping") + bad)
+                conn.recv(PONG)
+                conn.expect_refused(text)
+        say(other)
+
+
+@case(since=17)
+def protocol_errors_one_byte_at_a_time(chapter: int) -> None:
+    """The error is seen when its last byte comes, and not guessed before."""
+    with start(chapter) as server:
+        for bad, text in resp.MALFORMED.values():
+            with server.connect() as conn:
+                conn.send_pieces(array("ping") + bad, 1, gap=0.0001)
+                conn.recv(PONG)
+                conn.unanswered[:] = bad
+                conn.expect_refused(text)
+        still_serves(server)
+
+
+@case(since=17)
+def cut_requests_are_not_executed(chapter: int) -> None:
+    """Ended behind each of its bytes, as an array and as a line."""
+    with start(chapter) as server, server.connect() as other:
+        for data in (array("set", "k", "new"), b"set k new\r"):
+            for cut in range(len(data)):
+                with server.connect() as conn:
+                    conn.send(data[:cut])
+                    conn.shutdown_write()
+                    conn.expect_closed()
+        other.ask("get", "k", expect=None)
+
+
+@case(since=17, ours="Redis takes up to 2^31 - 1 strings of 512 MiB")
+def requests_above_our_limits(chapter: int) -> None:
+    """2^20 strings and 32 MiB are what there may be, of one string and of all together."""
+    with start(chapter) as server, server.connect() as other:
+        for bad, text in (
+            (b"*1048577\r\n", "invalid multibulk length"), (b"*2147483647\r\n", "invalid multibulk length"),
+            (b"*2\r\n$3\r\nget\r\n$33554433\r\n", "invalid bulk length"),
+            (b"*2\r\n$3\r\nget\r\n$536870912\r\n", "invalid bulk length"),
+        ):  # fmt: skip
+            with server.connect() as conn:
+                conn.send(array("ping") + bad)
+                conn.recv(PONG)
+                conn.expect_refused(text)
+        with server.connect() as conn:  # together they are too long, each by itself is not
+            conn.send_some(array("mset", "a", b"x" * (16 * MIB), "b", b"x" * (17 * MIB)), 1)
+            conn.expect_refused()
+        other.ask("exists", "a", "b", expect=0)
+        say(other)
+
+
+# ---- what a client can claim ----
+
+
+def memory_kb(server: Server, what: str) -> int:
+    """VmPeak: the most memory that it has asked for, used or not."""
+    with open(f"/proc/{server.pid}/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith(what))
+
+
+@case(since=17)
+def claims_cost_nothing(chapter: int) -> None:
+    """Forty clients announce 2^20 strings each, and one of them. Memory follows what has come."""
+    with start(chapter) as server, ExitStack() as stack:
+        still_serves(server)
+        before = server.rss_kb()
+        conns = [stack.enter_context(server.connect()) for _ in range(40)]
+        for conn in conns:
+            conn.send(b"*1048576\r\n$3\r\nget\r\n")
+        still_serves(server)
+        memory_below(server, before, 4, "40 clients have announced 2^20 strings each")
+        for conn in conns:
+            conn.send(b"$9\r\n")
+        still_serves(server)
+        memory_below(server, before, 4, "40 clients have announced 2^20 strings each")
+
+
+@case(since=17, ours="Redis asks for the memory of a long string at once, and uses it as it comes")
+def claims_are_not_asked_for(chapter: int) -> None:
+    """Not even as addresses: a string of 32 MiB is announced again and again; 2^31 strings, one of 2^40 bytes."""
+    if watched():
+        return
+    with start(chapter) as server, ExitStack() as stack:
+        still_serves(server)
+        rss, peak = server.rss_kb(), memory_kb(server, "VmPeak:")
+        for claim in (b"*3\r\n$3\r\nset\r\n$33554000\r\n", b"*2147483648\r\n", b"*1\r\n$1099511627776\r\n"):
+            for _ in range(20):
+                conn = stack.enter_context(server.connect())
+                conn.send(claim + b"x" * 20)
+        still_serves(server)
+        memory_below(server, rss, 4, "60 clients have announced more than there is")
+        grown = memory_kb(server, "VmPeak:") - peak
+        if grown > 16 << 10:
+            fail(f"for what was announced and never came, the server asked for {grown >> 10} MiB of addresses")
+
+
+@case(since=17)
+def as_many_strings_as_that(chapter: int) -> None:
+    """65,536 strings in a request, several times: set, found, deleted."""
+    keys = [b"key:%d" % i for i in range(MANY - 1)]
+    pairs = [word for key in keys[: MANY // 2 - 1] for word in (key, b"of " + key)]
+    with start(chapter) as server, server.connect() as conn:
+        conn.ask("mset", *pairs, expect=OK)
+        found = [b"of " + key for key in keys[: MANY // 2 - 1]]
+        conn.ask("mget", *keys, expect=found + [None] * (len(keys) - len(found)))
+        conn.pipeline([["exists", *keys], ["dbsize"], ["del", *keys], ["dbsize"]],
+                      [MANY // 2 - 1, MANY // 2 - 1, MANY // 2 - 1, 0])  # fmt: skip
+        conn.ask("zadd", "z", *(word for i, key in enumerate(keys[:30_000]) for word in (i, key)), expect=30_000)
+        conn.ask("zrem", "z", *keys, expect=30_000)
+        conn.send(b"mget " + b"k " * 10_000 + b"\r\n")
+        conn.expect_bytes(b"*10000\r\n" + b"$-1\r\n" * 10_000)
+
+
+def trickle(server: Server, conn: Conn, data: bytes, whole: int, size: int, times: int) -> int:
+    """The processor time in milliseconds that the last bytes take, in pieces of this size."""
+    conn.send(data[:whole])
+    still_serves(server)
+    before = server.cpu_ms()
+    for i in range(times):
+        conn.send(data[whole + i * size : whole + (i + 1) * size])
+        time.sleep(0.0001)
+    used = server.cpu_ms() - before
+    conn.send(data[whole + times * size :])
+    return used
+
+
+@case(since=17, time_limit=40)
+def parsed_once_however_it_comes(chapter: int) -> None:
+    """The last bytes of a request of 65,536 strings, and of one of 32 MiB, come a few at a time. What has been
+    understood is not looked at again, nor copied; processor time tells."""
+    if watched():
+        return
+    times, most = 2500, 700
+    keys = [b"key:%012d" % i for i in range(MANY - 1)]
+    many, value = array("exists", *keys), filled(31 * MIB)
+    long = array("set", "k", value)
+    with start(chapter) as server, server.connect() as conn:
+        used = trickle(server, conn, many, len(many) - 100_000, 20, times)
+        conn.recv(0)
+        if used > most:
+            fail(f"{times} pieces of 20 bytes, of a request of {MANY} strings, took {used} ms of processor time",
+                 "is a request parsed from its beginning each time that more of it comes?",
+                 f"{most} ms at most")  # fmt: skip
+        used = trickle(server, conn, long, len(long) - 1_000_000, 100, times)
+        conn.recv(OK)
+        if used > most:
+            fail(f"{times} pieces of 100 bytes, of a request of 31 MiB, took {used} ms of processor time",
+                 "is the whole of it copied, or searched, each time that more of it comes?",
+                 f"{most} ms at most")  # fmt: skip
+        conn.ask("strlen", "k", expect=len(value))
+
+
+@case(since=17)
+def a_long_request_in_single_bytes(chapter: int) -> None:
+    """Its head, the middle and the end byte by byte: it is whole in the end."""
+    value = filled(300_000, 3)
+    data = array("set", "k", value) + array("get", "k")
+    with start(chapter) as server, server.connect() as conn:
+        for first, last, size in ((0, 300, 1), (300, 299_000, 20_000), (299_000, 300_200, 1), (300_200, len(data), 7)):
+            for at in range(first, last, size):
+                conn.send(data[at : min(at + size, last)])
+        conn.recv(OK)
+        conn.recv(value)
+
+
+# ---- versions ----
+
+
+def hello(conn: Conn, version: int) -> Dict[bytes, object]:
+    """Asks for a version; returns what the server says of itself."""
+    conn.version = version
+    reply = conn.ask("hello", version)
+    if isinstance(reply, Map):
+        return dict(reply)
+    assert type(reply) is list and version == 2, reply
+    return dict(zip(reply[::2], reply[1::2]))  # type: ignore[arg-type]
+
+
+@case(since=17)
+def hello_chooses_the_version(chapter: int) -> None:
+    """Of this connection alone. Without a number it says which it is; another is refused, and changes nothing."""
+    with start(chapter) as server, server.connect() as conn, server.connect() as other:
+        for version in (2, 3, 2, 3):
+            said = hello(conn, version)
+            names = [b"server", b"version", b"proto", b"id", b"mode", b"role", b"modules"]
+            assert list(said) == names and said[b"proto"] == version and said[b"modules"] == [], said
+            assert said[b"server"] == b"redis" and said[b"mode"] == b"standalone" and said[b"role"] == b"master", said
+            assert re.fullmatch(rb"\d+\.\d+\.\d+", said[b"version"]), said  # type: ignore[arg-type]
+            conn.ask("client", "id", expect=said[b"id"])
+            raw(conn, array("get", "none"), b"_\r\n" if version == 3 else b"$-1\r\n")
+            raw(other, array("get", "none"), b"$-1\r\n")
+            for bad in ("1", "4", "0", "-3", "99999999999"):
+                conn.ask("hello", bad, expect=Err(4, "NOPROTO unsupported protocol version"))
+            for bad in ("x", "", "3x", "99999999999999999999"):
+                conn.ask("hello", bad, expect=Err(4, "ERR Protocol version is not an integer or out of range"))
+            assert isinstance(conn.ask("hello"), Map if version == 3 else list)
+        conn.ask("hello", "3", "nonsense", expect=Err(4, "ERR Syntax error in HELLO option 'nonsense'"))
+        conn.ask("HELLO", "3", "setname", "it-is-i", expect=ANY)
+        conn.ask("client", "getname", expect=b"it-is-i")
+
+
+@case(since=17)
+def replies_of_version_3(chapter: int) -> None:
+    """Null, doubles, maps; all else is as before. And back."""
+    with start(chapter) as server, server.connect() as conn:
+        hello(conn, 3)
+        for sent, came in (
+            (["get", "k"], b"_\r\n"), (["set", "k", "v"], b"+OK\r\n"), (["get", "k"], b"$1\r\nv\r\n"),
+            (["mget", "k", "none"], b"*2\r\n$1\r\nv\r\n_\r\n"), (["zadd", "z", "1.5", "a", "inf", "b"], b":2\r\n"),
+            (["zscore", "z", "a"], b",1.5\r\n"), (["zscore", "z", "b"], b",inf\r\n"), (["zscore", "z", "c"], b"_\r\n"),
+            (["zrank", "z", "c"], b"_\r\n"), (["zrank", "z", "b"], b":1\r\n"), (["zrange", "z", "0", "0"],
+            b"*1\r\n$1\r\na\r\n"),
+            (["zrange", "z", "0", "-1", "withscores"], b"*2\r\n*2\r\n$1\r\na\r\n,1.5\r\n*2\r\n$1\r\nb\r\n,inf\r\n"),
+            (["zrangebyscore", "z", "1", "2", "withscores"], b"*1\r\n*2\r\n$1\r\na\r\n,1.5\r\n"),
+            (["keys", "none"], b"*0\r\n"), (["config", "get", "none"], b"%0\r\n"), (["ping"], b"+PONG\r\n"),
+        ):  # fmt: skip
+            raw(conn, array(*sent), came)
+        hello(conn, 2)
+        raw(conn, array("zscore", "z", "b"), b"$3\r\ninf\r\n")
+        raw(conn, array("zrange", "z", "0", "0", "withscores"), b"*2\r\n$1\r\na\r\n$3\r\n1.5\r\n")
+        raw(conn, array("config", "get", "none"), b"*0\r\n")
+
+
+# ---- commands ----
+
+
+@case(since=17)
+def names_and_their_errors(chapter: int) -> None:
+    """What is no command is named, with the beginning of its arguments; what the text would break is left out."""
+    with start(chapter) as server, server.connect() as conn:
+        for words in (
+            ["no"], ["no", "a", "b"], ["NoSuch", ""], ["get "], [b"get\0", "k"], ["a\r\nb", "c\nd"], ["x" * 300,
+            "y" * 300],
+            ["x", *["word"] * 100], ["%s%n", "%d"], [b"\xff\xfe"],
+        ):  # fmt: skip
+            said = resp.unknown([word.encode() if isinstance(word, str) else word for word in words])
+            raw(conn, array(*words), b"-%s\r\n" % said.encode("utf-8", "surrogateescape"))
+        for line, text in (
+            ("client nosuch", "ERR unknown subcommand 'nosuch'. Try CLIENT HELP."),
+            ("config nosuch x", "ERR unknown subcommand 'nosuch'. Try CONFIG HELP."),
+            ("command nosuch", "ERR unknown subcommand 'nosuch'. Try COMMAND HELP."),
+        ):
+            asks(conn, (line, Err(4, text)))
+
+
+@case(since=17)
+def every_commands_number_of_arguments(chapter: int) -> None:
+    """One too few for each, one too many where that is one; in capitals it has the same name in the text."""
+    with start(chapter) as server, server.connect() as conn:
+        for name, count in resp.ARITY.items():
+            fewest, text = abs(count) - 1, name.decode()
+            if name == b"zquery" and redis.is_tested():
+                continue
+            for n in [*range(fewest), *([fewest + 1, fewest + 100] if count > 0 else [])]:
+                for spelt in (name, name.upper()):
+                    raw(conn, array(spelt, *["1"] * n), resp.encode(bad_count(text)))
+        asks(conn, ("mset a 1 b", bad_count("mset")), ("zadd z 1 a 2", SYNTAX), ("ping a b", bad_count("ping")),
+             ("config get", bad_count("config|get")), ("client setname", bad_count("client|setname")),
+             ("client id x", bad_count("client|id")), ("command count x", bad_count("command|count")),
+             ("dbsize", 0))  # fmt: skip
+
+
+ON_STRINGS = ["get k", "append k x", "strlen k", "incr k", "decr k", "incrby k 1", "decrby k 1"]
+ON_SETS = [
+    "zadd k 1 a", "zrem k a", "zscore k a", "zcard k", "zrank k a", "zrevrank k a", "zcount k 0 1", "zrange k 0 1",
+    "zrangebyscore k 0 1", 'zquery k 0 "" 0 1',
+]  # fmt: skip
+
+
+@case(since=17)
+def every_command_on_the_wrong_type(chapter: int) -> None:
+    """WRONGTYPE, and nothing has changed; mget answers nil in its place, all others take any."""
+    with start(chapter) as server, server.connect() as conn:
+        conn.ask("zadd", "k", 1, "n", expect=1)
+        asks(conn, *((line, WRONG) for line in ON_STRINGS))
+        asks(conn, ("mget k k", [None, None]), ("type k", Simple(b"zset")), ("exists k", 1), ("zcard k", 1),
+             ("set k v", OK), *((line, WRONG) for line in ON_SETS), ("type k", Simple(b"string")), ("get k", b"v"),
+             ("unlink k", 1), ("type k", Simple(b"none")))  # fmt: skip
+
+
+@case(since=17)
+def every_command_on_a_missing_key(chapter: int) -> None:
+    """Those that only look find nothing and make nothing."""
+    with start(chapter) as server, server.connect() as conn:
+        asks(conn, ("get k", None), ("strlen k", 0), ("mget k", [None]), ("exists k k", 0), ("del k", 0),
+             ("unlink k", 0),
+             ("type k", Simple(b"none")), ("ttl k", -2), ("pttl k", -2), ("persist k", 0), ("expire k 10", 0),
+             ("zrem k a b", 0), ("zscore k a", None), ("zcard k", 0), ("zrank k a", None), ("zrevrank k a", None),
+             ("zcount k -inf +inf", 0), ("zrange k 0 -1", []), ("zrangebyscore k -inf +inf", []), ("keys *", []),
+             ("dbsize", 0))  # fmt: skip
+
+
+@case(since=17)
+def counting(chapter: int) -> None:
+    """incr and the like: from nothing, to both ends of 64 bits and not beyond; what is no integer stays as it is."""
+    top, bottom = 2**63 - 1, -(2**63)
+    over = Err(4, "ERR increment or decrement would overflow")
+    with start(chapter) as server, server.connect() as conn:
+        asks(conn, ("incr n", 1), ("incr n", 2), ("decr n", 1), ("incrby n 41", 42), ("decrby n 50", -8), ("get n",
+             b"-8"),
+             (f"set n {top}", OK), ("incr n", over), ("incrby n 1", over), ("decrby n -1", over), ("get n",
+             b"%d" % top),
+             (f"incrby n {bottom}", -1), (f"set n {bottom}", OK), ("decr n", over), ("decrby n 1", over),
+             (f"incrby n {top}", -1), (f"decrby n {bottom}", Err(4, "ERR decrement would overflow")), ("get n", b"-1"),
+             ("incrby n x", NO_INT), ("incrby n 1.5", NO_INT), ('incrby n ""', NO_INT),
+             ("incrby n 01", NO_INT))  # fmt: skip
+        for value in ("", "x", " 1", "1 ", "01", "+1", "-0", "1.0", "9223372036854775808", "1e3"):
+            conn.ask("set", "n", value, expect=OK)
+            conn.ask("incr", "n", expect=NO_INT)
+            conn.ask("get", "n", expect=value.encode())
+        asks(conn, ("set n 7", OK), ("expire n 1000", 1), ("incr n", 8), ("ttl n", Between(900, 1000)),
+             ("append n 5", 2),
+             ("incr n", 86), ("ttl n", Between(900, 1000)))  # fmt: skip
+
+
+@case(since=17)
+def strings_that_grow(chapter: int) -> None:
+    """append and strlen, of any bytes; a TTL stays."""
+    with start(chapter) as server, server.connect() as conn:
+        whole = b""
+        for i in range(300):
+            more = bytes([i % 256]) * (i % 50)
+            whole += more
+            conn.ask("append", "k", more, expect=len(whole))
+        conn.ask("strlen", "k", expect=len(whole))
+        conn.ask("get", "k", expect=whole)
+        conn.ask("append", "long", "x" * MIB, expect=MIB)
+        conn.ask("append", "long", "y" * MIB, expect=2 * MIB)
+        conn.ask("get", "long", expect=b"x" * MIB + b"y" * MIB)
+        asks(conn, ("append e ''", 0), ("exists e", 1), ("get e", b""))
+
+
+@case(since=17)
+def many_keys_at_once(chapter: int) -> None:
+    """mset, mget, del, unlink and exists with the same key several times; mset takes TTLs away, and any type."""
+    with start(chapter) as server, server.connect() as conn:
+        conn.ask("zadd", "b", 1, "n", expect=1)
+        asks(conn, ("set a old", OK), ("expire a 100", 1), ("mset a 1 b 2 a 3", OK), ("mget a b c a", [b"3",
+             b"2", None, b"3"]),
+             ("ttl a", -1), ("exists a a b c", 3), ("del a a c", 1), ("unlink b b", 1), ("dbsize", 0))  # fmt: skip
+
+
+@case(since=17)
+def the_whole_key_space(chapter: int) -> None:
+    """dbsize counts keys of both types; flushdb and flushall leave none, and what comes then is new."""
+    with start(chapter) as server, server.connect() as conn, server.connect() as other:
+        for flush in ("flushdb", "FLUSHALL", "flushall async", "flushdb SYNC"):
+            conn.pipeline([["set", f"key:{i}", "v"] for i in range(3000)], [OK] * 3000)
+            conn.pipeline([["zadd", "z", i, f"n{i}"] for i in range(300)], [1] * 300)
+            asks(conn, ("expire key:1 1000", 1), ("pexpire z 100000", 1), ("dbsize", 3001), (flush, OK), ("dbsize", 0),
+                 ("keys *", []))  # fmt: skip
+            asks(other, ("get key:1", None), ("ttl key:1", -2), ("zcard z", 0), ("set key:1 v", OK), ("ttl key:1", -1),
+                 ("del key:1", 1))  # fmt: skip
+        asks(conn, ("flushdb now", SYNTAX), ("flushall sync async", SYNTAX), ("select 0", OK), ("dbsize", 0))
+
+
+PATTERNS: List[Tuple[bytes, List[bytes]]] = [
+    (b"*", [b"", b"a", b"ab", b"abc", b"b", b"a*c", b"[x]", b"a\nb", b"\xffz"]),
+    (b"a*", [b"a", b"ab", b"abc", b"a*c", b"a\nb"]), (b"*b", [b"ab", b"b", b"a\nb"]), (b"a*c", [b"abc", b"a*c"]),
+    (b"*a*b*", [b"ab", b"abc", b"a\nb"]), (b"?", [b"a", b"b"]), (b"??", [b"ab", b"\xffz"]), (b"a?c", [b"abc", b"a*c"]),
+    (b"[ab]", [b"a", b"b"]), (b"[a-c]", [b"a", b"b"]), (b"[c-a]", [b"a", b"b"]), (b"[^a]", [b"b"]), (b"[^a-b]", []),
+    (b"a[*]c", [b"a*c"]), (b"a\\*c", [b"a*c"]), (b"\\[x]", [b"[x]"]), (b"[[]x[]]", []), (b"[[]x]", [b"[x]"]),
+    (b"[a", [b"a"]), (b"", [b""]), (b"A", []), (b"a", [b"a"]), (b"\\a", [b"a"]), (b"[\\a]", [b"a"]), (b"a**",
+    [b"a", b"ab", b"abc", b"a*c", b"a\nb"]),
+    (b"[]", []), (b"[^", [b"a", b"b"]), (b"\xff?", [b"\xffz"]), (b"a\\", []), (b"[b-]", [b"a", b"b"]), (b"none*", []),
+]  # fmt: skip
+
+
+@case(since=17)
+def patterns_of_keys(chapter: int) -> None:
+    """* ? [a-z] [^a] and backslashes, as Redis has them."""
+    with start(chapter) as server, server.connect() as conn:
+        for key in PATTERNS[0][1]:
+            conn.ask("set", key, "v", expect=OK)
+        for pattern, keys in PATTERNS:
+            conn.ask("keys", pattern, expect=AnyOrder(keys))
+
+
+@case(since=17)
+def sets_of_many_pairs(chapter: int) -> None:
+    """Any number of pairs and names in a request. One that is wrong, and nothing of the request is done."""
+    with start(chapter) as server, server.connect() as conn:
+        asks(conn, ("zadd z 1 a 2 b 3 c", 3), ("zadd z 4 a 4 d 5 d", 1), ("zcard z", 4),
+             ("zrange z 0 -1 withscores", [b"b", 2.0, b"c", 3.0, b"a", 4.0, b"d", 5.0]),
+             ("zadd z 9 a x b", NO_FLOAT), ("zadd z 9 a 1", SYNTAX), ("zadd z 9 a nan b", NO_FLOAT),
+             ("zscore z a", 4.0),
+             ("zadd new x a", NO_FLOAT), ("exists new", 0), ("zrank z a", 2), ("zrevrank z a", 1), ("zrank z d", 3),
+             ("zrem z a none b a", 2), ("zcard z", 2), ("zrem z c d", 2), ("exists z", 0))  # fmt: skip
+
+
+@case(since=17)
+def ranges_by_rank(chapter: int) -> None:
+    """zrange: from either end, past either end, the wrong way round, with numbers of any size."""
+    with start(chapter) as server, server.connect() as conn:
+        for size in (0, 1, 2, 7, 200):
+            names = [b"n%03d" % i for i in range(size)]
+            for i, name in enumerate(names):
+                conn.ask("zadd", "z", i, name, expect=1)
+            ends = [0, 1, 2, size - 1, size, size + 1, -1, -2, -size, -size - 1, 2**31, -(2**31), 2**63 - 1, -(2**63)]
+            for first in ends:
+                begin = max(0, first + size if first < 0 else first)
+                expect = [names[begin : max(0, (last + size if last < 0 else last) + 1)] for last in ends]
+                conn.pipeline([["zrange", "z", first, last] for last in ends], expect)
+            conn.ask("del", "z")
+        asks(conn, ("zadd z 1 a", 1), ("zrange z x 1", NO_INT), ("zrange z 0 1.5", NO_INT),
+             ("zrange z 0 1 nonsense", SYNTAX),
+             ("zrange z 0 9223372036854775808", NO_INT), ("ZRANGE z 0 0 WithScores", [b"a", 1.0]))  # fmt: skip
+
+
+@case(since=17)
+def ranges_by_score(chapter: int) -> None:
+    """zcount and zrangebyscore: ends in or out, infinite, the wrong way round; LIMIT and WITHSCORES in any order."""
+    no_range = Err(4, "ERR min or max is not a float")
+    with start(chapter) as server, server.connect() as conn:
+        asks(conn, ("zadd z -inf a -1 b 0 c 0 d 1.5 e inf f", 6))
+        scores = [float("-inf"), -1.0, 0.0, 0.0, 1.5, float("inf")]
+        for low in ("-inf", "(-inf", "-1", "(-1", "0", "(0", "1.5", "(1.5", "+inf", "(+inf", "0.5", "2e0"):
+            for high in ("-inf", "(-inf", "-1", "(-1", "0", "(0", "1.5", "(1.5", "inf", "(inf", "-0.5"):
+                least, most = float(low.strip("(")), float(high.strip("("))
+                found = [
+                    b"%c" % (97 + i) for i, score in enumerate(scores)
+                    if (least < score or low[0] != "(" and least == score)
+                    and (score < most or high[0] != "(" and score == most)
+                ]  # fmt: skip
+                conn.pipeline([["zcount", "z", low, high], ["zrangebyscore", "z", low, high]], [len(found), found])
+        asks(conn, ("zrangebyscore z 0 2 withscores limit 1 2", [b"d", 0.0, b"e", 1.5]),
+             ("zrangebyscore z -inf inf LIMIT 1 2 WITHSCORES", [b"b", -1.0, b"c", 0.0]),
+             ("zrangebyscore z -inf inf limit 4 -1", [b"e", b"f"]), ("zrangebyscore z -inf inf limit 9 1", []),
+             ("zrangebyscore z -inf inf limit -1 1", []), ("zrangebyscore z -inf inf limit 0 0", []),
+             ("zrangebyscore z -inf inf limit x 1", NO_INT), ("zrangebyscore z -inf inf limit 1", SYNTAX),
+             ("zrangebyscore z x 1", no_range), ("zcount z 1 (x", no_range), ("zcount z nan 1", no_range),
+             ("zcount none x 1", no_range))  # fmt: skip
+
+
+# ---- connections ----
+
+
+@case(since=17)
+def quit_ends_the_connection(chapter: int) -> None:
+    """+OK, then the end; what comes behind it is not done."""
+    with start(chapter) as server, server.connect() as other:
+        for words in (b"QUIT\r\n", array("quit"), array("quit", "now")):
+            with server.connect() as conn:
+                conn.send(array("set", "k", "v") + words + array("del", "k"))
+                conn.expect_bytes(b"+OK\r\n+OK\r\n")
+                conn.expect_closed()
+            other.ask("get", "k", expect=b"v")
+
+
+@case(since=17)
+def clients_have_numbers_and_names(chapter: int) -> None:
+    """client id, setname, getname, list."""
+    with start(chapter) as server, server.connect() as conn, server.connect() as other:
+        mine, theirs = conn.ask("client", "id"), other.ask("client", "id")
+        assert isinstance(mine, int) and isinstance(theirs, int) and mine != theirs, (mine, theirs)
+        with server.connect() as later:
+            number = later.ask("client", "id")
+            assert isinstance(number, int) and number > max(mine, theirs)
+        bad = Err(4, "ERR Client names cannot contain spaces, newlines or special characters.")
+        asks(conn, ("client getname", OneOf(None, b"")), ("client setname worker-1", OK), ("client getname",
+             b"worker-1"),
+             ("CLIENT SETNAME 'a b'", bad), ('client setname "a\\nb"', bad), ("client getname", b"worker-1"),
+             ("client setname ''", OK), ("client getname", OneOf(None, b"")), ("client setname again", OK))  # fmt: skip
+        asks(other, ("client getname", OneOf(None, b"")))
+        listed = conn.ask("client", "list")
+        assert isinstance(listed, bytes) and listed.endswith(b"\n")
+        rows = [dict(word.split(b"=", 1) for word in line.split(b" ")) for line in listed.splitlines()]
+        found = {int(row[b"id"]): row for row in rows}
+        assert found[mine][b"name"] == b"again" and found[theirs][b"name"] == b"", rows
+        assert found[mine][b"cmd"] == b"client|list" and found[mine][b"db"] == b"0", rows
+        assert found[theirs][b"addr"] == b"127.0.0.1:%d" % other.own_port(), rows
+
+
+@case(since=17, ours="Redis has it from 7.2 on")
+def libraries_say_who_they_are(chapter: int) -> None:
+    with start(chapter) as server, server.connect() as conn:
+        asks(conn, ("client setinfo lib-name redis-py", OK), ("client setinfo lib-ver 5.0.0", OK))
+
+
+@case(since=17)
+def databases(chapter: int) -> None:
+    """Number 0 is there."""
+    with start(chapter) as server, server.connect() as conn:
+        asks(conn, ("set k v", OK), ("select 0", OK), ("get k", b"v"), ("select x", NO_INT),
+             ("select -1", Err(4, "ERR DB index is out of range")), ("select 1000", Err(4,
+             "ERR DB index is out of range")),
+             ("get k", b"v"))  # fmt: skip
+
+
+# ---- what clients ask a server about itself ----
+
+
+def as_pairs(reply: object) -> Dict[bytes, object]:
+    """A map of either version."""
+    if isinstance(reply, Map):
+        return dict(reply)
+    assert isinstance(reply, list)
+    return dict(zip(reply[::2], reply[1::2]))  # type: ignore[arg-type]
+
+
+@case(since=17)
+def command_describes_all(chapter: int) -> None:
+    """COMMAND, COUNT and INFO agree, and each arity is Redis's."""
+    with start(chapter) as server, server.connect() as conn:
+        rows = conn.ask("command")
+        assert isinstance(rows, list)
+        conn.ask("command", "count", expect=len(rows))
+        by_name = {row[0]: row for row in rows}
+        for name, count in resp.ARITY.items():
+            if name == b"zquery" and redis.is_tested():
+                continue
+            if by_name[name][1] != count:
+                fail(f"command: {name.decode()} has the arity {by_name[name][1]}", "", f"{count}, as Redis says")
+        get, sets, zadd = by_name[b"get"], by_name[b"mset"], by_name[b"zadd"]
+        assert get[3:6] == [1, 1, 1] and sets[3:6] == [1, -1, 2] and zadd[3:6] == [1, 1, 1], (get, sets, zadd)
+        assert Simple(b"readonly") in get[2] and Simple(b"fast") in get[2] and Simple(b"write") in sets[2], (get, sets)
+        assert Simple(b"denyoom") in zadd[2] and Simple(b"readonly") not in zadd[2], zadd
+        conn.ask("command", "info", "GET", "nosuch", "mset", expect=[get, None, sets])
+        hello(conn, 3)
+        three = conn.ask("command", "info", "get")
+        assert isinstance(three, list) and three[0][:2] == [b"get", 2], three
+
+
+@case(since=17)
+def command_docs(chapter: int) -> None:
+    """redis-cli asks for them before its first prompt: a map of maps, with a summary and a group."""
+    with start(chapter) as server, server.connect() as conn:
+        docs = as_pairs(conn.ask("command", "docs", "get", "zadd", "nosuch"))
+        assert list(docs) in ([b"get", b"zadd"], [b"zadd", b"get"]), docs
+        for name, group in ((b"get", b"string"), (b"zadd", b"sorted-set")):
+            one = as_pairs(docs[name])
+            assert one[b"group"] == group and isinstance(one[b"summary"], bytes), one
+        every = as_pairs(conn.ask("command", "docs"))
+        assert set(resp.ARITY) - {b"zquery"} <= set(every)
+        hello(conn, 3)
+        assert isinstance(conn.ask("command", "docs", "get"), Map)
+
+
+@case(since=17)
+def config_and_info(chapter: int) -> None:
+    """redis-benchmark asks for `save` and `appendonly`; libraries read the version."""
+    with start(chapter) as server, server.connect() as conn:
+        asks(conn, ("config get save", [b"save", b""]), ("config get appendonly", [b"appendonly", b"no"]),
+             ("CONFIG GET nosuch", []), ("set k v", OK), ("set l v", OK), ("expire l 1000", 1))  # fmt: skip
+        both = as_pairs(conn.ask("config", "get", "save", "appendonly"))
+        assert set(both) == {b"save", b"appendonly"}
+        assert {b"save", b"appendonly", b"maxmemory"} <= set(as_pairs(conn.ask("config", "get", "*")))
+        told = conn.ask("info")
+        assert isinstance(told, bytes)
+        for section in (b"Server", b"Clients", b"Memory", b"Stats", b"Keyspace"):
+            assert b"# " + section + b"\r\n" in told, section
+        lines = dict(line.split(b":", 1) for line in told.split(b"\r\n") if b":" in line)
+        assert re.fullmatch(rb"\d+\.\d+\.\d+", lines[b"redis_version"]), lines
+        assert lines[b"process_id"] == b"%d" % server.pid, lines
+        assert int(lines[b"connected_clients"]) == 1, lines
+        assert re.fullmatch(rb"keys=2,expires=1,avg_ttl=\d+", lines[b"db0"]), lines
+        told = conn.ask("info", "keyspace")
+        assert isinstance(told, bytes) and told.startswith(b"# Keyspace\r\n") and b"redis_version" not in told, told
+
+
+@case(since=17)
+def a_conversation_as_a_client_library_has_it(chapter: int) -> None:
+    """HELLO, who it is, then a batch whose errors stand in their places, and QUIT, in one write."""
+    with start(chapter) as server, server.connect() as conn:
+        asked: Sequence[Sequence[str]] = [
+            ["client", "setname", "app"], ["select", "0"], ["set", "k", "1"], ["incr", "k"], ["get"], ["zadd", "k",
+            "1", "a"],
+            ["nosuch"], ["get", "k"], ["quit"],
+        ]  # fmt: skip
+        conn.send(b"".join(array(*words) for words in asked))
+        for reply in (OK, OK, OK, 2, bad_count("get"), WRONG, Err(1, resp.unknown([b"nosuch"])), b"2", OK):
+            conn.recv(reply)
+        end_input(conn)
+        conn.expect_closed()
