@@ -7,6 +7,9 @@ from cases import (
     Case, abuse, basics, batches, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory,
     merges, processes, readme, replies, resp, strings, trouble, ttl, zsets,
 )  # fmt: skip
+from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
+
+assert vector_servers  # a fixture
 
 
 @pytest.mark.parametrize("case", cases(17, basics))
@@ -97,3 +100,8 @@ def test_ttl(case: Case) -> None:
 @pytest.mark.parametrize("case", cases(17, batches))
 def test_batches(case: Case) -> None:
     case(17)
+
+
+@pytest.mark.parametrize("vector", vector_cases(17))
+def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
+    vector_servers.play(vector, 17)

@@ -161,7 +161,10 @@ class Resp:
 
     def words(self, request: bytes) -> List[bytes]:
         """The strings of a request. WireError where it is malformed."""
-        return redis.meant(resp.request_words(request))
+        try:
+            return redis.meant(resp.request_words(request))
+        except ValueError as e:
+            raise e if isinstance(e, WireError) else WireError(0, "it is not whole") from None
 
     def request_end(self, data: bytes, at: int = 0) -> int:
         """Where the request ends that begins there; -1 where it is not whole."""
@@ -187,7 +190,7 @@ class Resp:
         """What a case expects, as RESP has it."""
         words: List[bytes] = []
         if request:
-            with suppress(WireError, ValueError):
+            with suppress(WireError):
                 words = self.words(request) if self.request_end(request) >= 0 else resp.first_words(request)
         return resp.expected(value, words)
 
@@ -195,7 +198,7 @@ class Resp:
         """A request in one line."""
         try:
             return wire.show_args(self.words(request))
-        except (WireError, ValueError) as e:
+        except WireError as e:
             return f"a malformed request ({e})"
 
     def show(self, value: object) -> str:

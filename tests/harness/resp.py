@@ -38,6 +38,22 @@ ARITY: Dict[bytes, int] = {
 }  # fmt: skip
 
 
+WITHOUT_KEYS = (
+    b"keys", b"ping", b"echo", b"quit", b"hello", b"select", b"command", b"client", b"config", b"info", b"dbsize",
+    b"flushdb", b"flushall",
+)  # fmt: skip
+
+
+def keys(words: Sequence[bytes]) -> Sequence[bytes]:
+    """The keys that a command names."""
+    name = words[0].lower() if words else b""
+    if name not in ARITY or name in WITHOUT_KEYS:
+        return []
+    if name in (b"del", b"unlink", b"exists", b"mget"):
+        return words[1:]
+    return words[1::2] if name == b"mset" else words[1:2]
+
+
 class Simple(bytes):
     """A simple string: +OK."""
 

@@ -21,9 +21,10 @@ from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 import pytest
 
-from . import settings, wire
+from . import resp, settings, wire
 from .carried import carried
-from .conn import Conn, exchange
+from .codec import Binary, Resp, codec, requests
+from .conn import ANY, Conn, exchange
 from .failure import Failure, explained
 from .fake import FakeServer, replies
 from .model import COMMANDS
@@ -36,7 +37,7 @@ CHAPTERS = [chapter for chapter in settings.CHAPTERS if chapter >= 4]
 ALL_LATER = 99  # in place of a last chapter
 ENV = {"IDLE_TIMEOUT_MS": "0"}  # no connection is closed only because the test is slow
 LARGE = 1 << 20  # a vector that sends more is played only as it stands
-FREE_REPLIES = ("error", "status", "between", "any_order")
+FREE_REPLIES = ("error", "status", "between", "any_order", "any")
 
 BytesSpec = Union[str, List[Union[str, Dict[str, object]]]]
 
@@ -64,20 +65,24 @@ class Step:
         """Whole messages; in chapter 05 bytes."""
         return to_bytes(self.reply_spec)
 
-    def replies(self, chapter: int) -> List[object]:
+    def replies(self, chapter: int, version: int = 2) -> List[object]:
         """What each message in reply must be: a decoded value or a pattern (see wire)."""
         if not self.free:
-            bodies, rest = wire.split_frames(self.reply)
+            language = codec(chapter)
+            bodies, rest = split_replies(language, self.reply)
             assert not rest, f"{len(rest)} bytes after the last whole message of a reply"
-            return [wire.decode_reply(chapter, body) for body in bodies]
+            return [language.decode(body, version) for body in bodies]
         ((kind, value),) = self.free.items()
         if kind == "error":
             return [wire.Err(value)]  # type: ignore[arg-type]
         if kind == "status":
             return [wire.Status(value)]  # type: ignore[arg-type]
+        if kind == "any":
+            return [ANY]
         if kind == "between":
             return [wire.Between(*value)]  # type: ignore[misc]
-        return [wire.AnyOrder([wire.decode_value(to_bytes(v)) for v in value])]  # type: ignore[union-attr]
+        bodies = [codec(chapter).decode(to_bytes(v)) for v in value]  # type: ignore[union-attr]
+        return [wire.AnyOrder(bodies)]
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,8 @@ class Vector:
     shown: bool = False  # stands in book/protocol.md
     empty: bool = False  # begins with a server without keys
     env: Mapping[str, str] = field(default_factory=dict)
+    version: int = 2  # of RESP, which its first step has asked for
+    ours: str = ""  # why it holds for our servers and not for Redis
     note: str = ""
     steps: Sequence[Step] = ()
     prints: Sequence[Tuple[bytes, str]] = ()
@@ -101,22 +108,26 @@ class Vector:
         if self.prints:
             return "client.print_* client.on_response client.read_res"
         words = {name.decode() for step in self.steps for name in COMMANDS if name in step.send[:LARGE].lower()}
+        if self.first >= wire.RESP_FROM:
+            words = {name.decode() for name in resp.ARITY if any(name in step.send.lower() for step in self.steps)}
         return " ".join(["one_request do_request reply_request reject_input", *(f"do_{w}" for w in words)])
 
     def holds_for(self, chapter: int) -> bool:
-        return self.first <= chapter <= self.last
+        return self.first <= chapter <= self.last and (self.first < wire.RESP_FROM) == (chapter < wire.RESP_FROM)
 
     def keys(self) -> Set[bytes]:
         """The keys that its commands name."""
         found = set()
         for step in self.steps if self.first >= 7 else ():
-            for body in wire.split_frames(step.send)[0]:
+            for request in requests(codec(self.first), step.send):
                 try:
-                    words = wire.decode_request(body)
+                    words = codec(self.first).words(request)
                 except wire.WireError:
                     continue
-                _, count = COMMANDS.get(words[0].lower(), (0, 0))
-                if len(words) == count > 1:
+                _, count = COMMANDS.get(words[0].lower(), (0, 0)) if words else (0, 0)
+                if self.first >= wire.RESP_FROM:
+                    found |= set(resp.keys(words))
+                elif len(words) == count > 1:
                     found.add(words[1])
         return found
 
@@ -125,11 +136,30 @@ class Vector:
 
 
 def to_bytes(spec: BytesSpec) -> bytes:
-    """The bytes that hex digits stand for, or a list of these and of {"hex": ..., "times": n}."""
+    """The bytes that hex digits stand for, or a list of these, of {"hex": ..., "times": n} and of {"text": ...}."""
     if isinstance(spec, str):
         return bytes.fromhex(spec)
-    parts = [(p, 1) if isinstance(p, str) else (p["hex"], p["times"]) for p in spec]
-    return b"".join(bytes.fromhex(hex) * times for hex, times in parts)  # type: ignore[arg-type, operator]
+    return b"".join(map(_part, spec))
+
+
+def _part(part: Union[str, Dict[str, object]]) -> bytes:
+    if isinstance(part, str):
+        return bytes.fromhex(part)
+    times = part.get("times", 1)
+    assert isinstance(times, int) and set(part) - {"times"} in ({"hex"}, {"text"}), part
+    data = bytes.fromhex(str(part["hex"])) if "hex" in part else str(part["text"]).encode("latin-1")
+    return data * times
+
+
+def split_replies(language: "Binary | Resp", data: bytes) -> Tuple[List[bytes], bytes]:
+    """The bodies of whole replies, and what is left over."""
+    bodies, left = [], bytearray(data)
+    while True:
+        end = language.begin_reply().find(left) if left else -1
+        if end < 0:
+            return bodies, bytes(left)
+        bodies.append(bytes(left[language.head : end]))
+        del left[:end]
 
 
 def load_vectors(folder: Path = FOLDER) -> List[Vector]:
@@ -167,7 +197,11 @@ def _step(raw: Dict[str, object]) -> Step:
 def vector_cases(chapter: int) -> "List[object]":
     """The vectors that hold for the chapter, for pytest.mark.parametrize."""
     found = [
-        pytest.param(v, id=f"{chapter:02}-{v.name}", marks=carried(chapter, range(v.first, v.last + 1), v.looks_at()))
+        pytest.param(v, id=f"{chapter:02}-{v.name}", marks=[
+            *carried(chapter, [each for each in range(v.first, min(v.last, ALL_LATER) + 1) if v.holds_for(each)],
+                     v.looks_at()),
+            *([pytest.mark.ours(v.ours)] if v.ours else []),
+        ])
         for v in load_vectors()
         if v.holds_for(chapter)
     ]
@@ -194,7 +228,7 @@ class Turn:
 def turns(vector: Vector, chapter: int) -> List[Turn]:
     """The steps one by one."""
     return [
-        Turn(s.connection, s.send, () if chapter == 5 else tuple(s.replies(chapter)),
+        Turn(s.connection, s.send, () if chapter == 5 else tuple(s.replies(chapter, vector.version)),
              s.reply if chapter == 5 else b"", s.end, s.closed, s.wait_ms)
         for s in vector.steps
     ]  # fmt: skip
@@ -226,14 +260,16 @@ def pieces(data: bytes) -> Iterator[bytes]:
         yield data[i : i + 1]
 
 
-def play(server: object, chapter: int, script: Sequence[Turn], byte_by_byte: bool = False) -> None:
+def play(
+    server: object, chapter: int, script: Sequence[Turn], byte_by_byte: bool = False, version: int = 2
+) -> None:  # fmt: skip
     """Plays the turns once, on connections of their own. byte_by_byte: all that is sent arrives in pieces."""
-    _Play(server, chapter, byte_by_byte).run(script)
+    _Play(server, chapter, byte_by_byte, version).run(script)
 
 
 class _Play:
-    def __init__(self, server: object, chapter: int, byte_by_byte: bool) -> None:
-        self.server, self.chapter, self.byte_by_byte = server, chapter, byte_by_byte
+    def __init__(self, server: object, chapter: int, byte_by_byte: bool, version: int) -> None:
+        self.server, self.chapter, self.byte_by_byte, self.version = server, chapter, byte_by_byte, version
         self.conns: Dict[int, Conn] = {}
         self.sent: Dict[int, bytearray] = {}  # without what has been answered
         self.slow = 20  # so many bytes surely arrive alone, the others most of the time
@@ -259,6 +295,7 @@ class _Play:
         conn = self.conns.get(turn.connection)
         if conn is None:
             conn = self.conns[turn.connection] = Conn(getattr(self.server, "port"), self.chapter)
+            conn.version = self.version
             self.sent[turn.connection] = bytearray()
         self.sent[turn.connection] += turn.send
         unsent = turn.send
@@ -284,8 +321,7 @@ class _Play:
     def _expect(self, conn: Conn, turn: Turn, bodies: Sequence[bytes]) -> None:
         sent = self.sent[turn.connection]
         for i, (body, expected) in enumerate(zip(bodies, turn.replies), 1):
-            frames, _ = wire.split_frames(bytes(sent))
-            asked = wire.frame(frames[0]) if frames else bytes(sent)
+            asked = next(iter(requests(conn.codec, bytes(sent), 1)), bytes(sent))
             where = f"reply {i} of {len(turn.replies)}: " if len(turn.replies) > 1 else ""
             conn.check(body, expected, asked, where)
             del sent[: len(asked)]
@@ -323,7 +359,7 @@ class VectorServers:
         for way, script, byte_by_byte in ways:
             try:
                 with self._server(vector, chapter) as server:
-                    play(server, chapter, script, byte_by_byte)
+                    play(server, chapter, script, byte_by_byte, vector.version)
             except AssertionError as e:
                 where = f"vector {vector.name} of tests/vectors/{vector.file}{way}"
                 raise explained(e).and_also("vector", where + (f"\n{vector.note}" if vector.note else "")) from None
@@ -372,7 +408,7 @@ def vector_servers() -> Iterator[VectorServers]:
 def play_client(vector: Vector, chapter: int) -> None:
     """Has the client ask a server that gives these replies, and compares what it prints."""
     for reply, text in vector.prints:
-        with FakeServer(replies(reply)) as server:
+        with FakeServer(replies(reply, chapter=chapter)) as server:
             result = run_client(chapter, ["get", "k"], server)
         if (result.stdout, result.status) != (text, 0):
             raise Failure("the client prints something else", [
