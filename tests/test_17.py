@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from cases import (
-    Case, abuse, basics, batches, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory,
+    Case, abuse, basics, batches, cases, client_errors, clients, clock, crowd, framing, idle, leaks, logs, memory,
     merges, processes, readme, replies, resp, strings, trouble, ttl, zsets,
 )  # fmt: skip
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
@@ -97,7 +97,7 @@ def test_ttl(case: Case) -> None:
     case(17)
 
 
-@pytest.mark.parametrize("case", cases(17, batches))
+@pytest.mark.parametrize("case", cases(17, batches, crowd))
 def test_batches(case: Case) -> None:
     case(17)
 

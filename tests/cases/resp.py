@@ -19,7 +19,7 @@ from .talk import end_input, say, start, still_serves, watched
 
 __tracebackhide__ = settings.__tracebackhide__
 
-LOOKS_AT = "do_* k_commands resp_* request reply conn try_* state_* one_turn find_* reject_input"
+LOOKS_AT = "server.*"
 
 WRONG = Err(3, WRONG_TYPE)
 NO_INT, NO_FLOAT, SYNTAX = (Err(4, text) for text in (resp.NO_INT, resp.NO_FLOAT, resp.SYNTAX))
