@@ -68,6 +68,14 @@ def test_the_same_input_gives_the_same_bytes(site: Path, tmp_path: Path) -> None
     assert both[0] == both[1]
 
 
+def test_what_is_no_site_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    tool = [sys.executable, str(ROOT / "tests/tools/website.py"), str(tmp_path)]
+    done = subprocess.run(tool, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 1 and "holds something else" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
 def test_a_chapter_is_small(site: Path) -> None:
     for name in CHAPTERS:
         page = (site / "book" / f"{name}.html").read_bytes()
@@ -172,6 +180,8 @@ def render(tmp_path: Path, text: str) -> str:
     ("- a\n  b\n- c", "<ul>\n<li>a\nb</li>\n<li>c</li>\n</ul>"),
     ("- a\n\n- c", "<ul>\n<li><p>a</p></li>\n<li><p>c</p></li>\n</ul>"),
     ("1. a\n   - b\n2. c", "<ol>\n<li>a\n<ul>\n<li>b</li>\n</ul></li>\n<li>c</li>\n</ol>"),
+    ("1. a\n\n       x", '<ol>\n<li><p>a</p>\n<figure class="listing"><div class="code"><pre><span>x\n</span></pre></div>'
+     "</figure></li>\n</ol>"),
     ("0. a", '<ol start="0">\n<li>a</li>\n</ol>'),
     ("> a\n> b", "<blockquote><p>a\nb</p></blockquote>"),
     ("![a\nb](c.svg)", "<img c.svg>"),
@@ -417,7 +427,8 @@ def test_paper(browser: Browser, address: str) -> None:
     """A chapter on paper: no side bar, all answers, the figures, nothing cut off."""
     browser.look(700, media="print", scheme="dark")
     browser.open(f"{address}book/{MANY}.html")
-    assert browser.run("getComputedStyle(document.querySelector('#side')).display") == "none"
+    shown = "['.bar', '#side', 'footer', '.copy', '.done'].filter(e => document.querySelector(e).getClientRects().length)"
+    assert browser.run(shown) == []
     assert browser.run("getComputedStyle(document.body).color") == "rgb(36, 39, 43)"
     assert browser.run("document.querySelector('.answer .code').getBoundingClientRect().height") > 20
     assert browser.run("[...document.querySelectorAll('.code')].every(e => e.scrollWidth <= e.clientWidth + 1)")

@@ -477,7 +477,7 @@ class Site:
 
 
 def stars(exercise: exercises.Exercise) -> str:
-    return f'<span title="difficulty {exercise.difficulty} of 4">{STARS[: exercise.difficulty]}</span>'
+    return f'<span role="img" aria-label="difficulty {exercise.difficulty} of 4">{STARS[: exercise.difficulty]}</span>'
 
 
 def each_hint(nodes: Sequence[Node]) -> List[List[Node]]:

@@ -116,11 +116,12 @@ const found = one("#found");
 let loading = null;
 
 function search(text) {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = text.toLowerCase().split(/[\s_]+/).filter(Boolean);
   const score = ([title, , where, said]) => {
-    let sum = title.toLowerCase() === words.join(" ") ? 40 : 0;
+    const name = title.toLowerCase().replaceAll("_", " ");
+    let sum = name === words.join(" ") ? 40 : 0;
     for (const word of words) {
-      const at = title.toLowerCase().indexOf(word);
+      const at = name.indexOf(word);
       const times = said.toLowerCase().split(word).length - 1;
       const points = (at === 0 ? 12 : at > 0 ? 8 : 0) + Math.min(times, 6) + (where.toLowerCase().includes(word) ? 1 : 0);
       if (!points) return 0;
@@ -142,7 +143,7 @@ function show() {
   found.replaceChildren(...hits.map(([title, url, where, said], i) => {
     const at = Math.max(0, said.toLowerCase().indexOf(words[0]) - 50);
     const excerpt = (at ? "… " : "") + said.slice(at, at + 150) + (said.length > at + 150 ? " …" : "");
-    const item = make("li", { id: `found-${i}`, role: "option" }, make("span", {}, where), make("b", {}, ...marked(title, words)));
+    const item = make("li", { id: `found-${i}`, role: "option" }, make("b", {}, ...marked(title, words)), make("span", {}, where));
     if (said) item.append(make("p", {}, ...marked(excerpt, words)));
     item.dataset.url = root + url;
     return item;
