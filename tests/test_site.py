@@ -6,6 +6,7 @@ import http.server
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ from typing import Dict, Iterator, List
 import pytest
 
 from devtools import Browser
-from harness.settings import ROOT
+from harness.settings import ROOT, limit
 
 sys.path.insert(0, str(ROOT / "tests" / "tools"))
 import book_blocks  # noqa: E402
@@ -38,15 +39,18 @@ PAGES = [
     f"diffs/{STAGES[2]}-{STAGES[3]}.html", f"diffs/{STAGES[-2]}-{STAGES[-1]}.html",
     "chapters/08/exercises/flood/index.html", *(f"book/{name}.html" for name in CHAPTERS),
 ]  # fmt: skip
+SECONDS = 10  # of a processor, for all pages
 LARGEST = 200_000  # bytes of a chapter without its figures
 
 
 def make_site(folder: Path, **env: str) -> Path:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     done = subprocess.run(
         [sys.executable, str(ROOT / "tests/tools/website.py"), str(folder)], env={**os.environ, **env},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < limit(SECONDS)
     return folder
 
 
@@ -352,6 +356,7 @@ def test_progress_is_kept(browser: Browser, address: str) -> None:
     assert browser.run("document.querySelector('#continue').hidden")
     browser.open(f"{address}book/{MANY}.html#half-an-answer")
     browser.until("localStorage.getItem('workbook:place').includes('half-an-answer')")
+    assert browser.run("document.querySelector('#side .here').textContent") == "Half an answer"
     browser.click(".done input")
     browser.open(address)
     assert "Half an answer" in browser.run("document.querySelector('#continue').textContent")

@@ -354,4 +354,4 @@ class Text:
             label = f'<a class="self" href="#{anchor}">{anchor.replace("-", " ")}</a> {label}'
         caption = f"<figcaption>{label.strip()}</figcaption>" if label else ""
         here = f' id="{anchor}"' if anchor else ""
-        return f'<figure class="listing {kind}"{here}>{caption}{body}</figure>'.replace(' listing "', ' listing"')
+        return f'<figure class="{f"listing {kind}".strip()}"{here}>{caption}{body}</figure>'

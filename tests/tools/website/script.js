@@ -41,6 +41,7 @@ function rememberPlace() {
   const headings = all("main h1, main h2, main h3");
   const now = headings.filter((h) => h.getBoundingClientRect().top < 200).pop() ?? headings[0];
   const words = (h) => h.textContent.replace(/#$/, "");
+  for (const entry of all("#side li li a")) entry.classList.toggle("here", entry.hash === `#${now.id}`);
   keep("place", { page, anchor: now.id, title: words(headings[0]), section: now === headings[0] ? "" : words(now) });
 }
 
@@ -220,6 +221,7 @@ for (const whole of all(".whole")) { // a click on its number gives the address 
   });
 }
 const side = one("#side");
+side.scrollTop = (one("[aria-current]", side)?.offsetTop ?? 0) - 120;
 side.addEventListener("click", (event) => event.target.closest("a") && side.matches(":popover-open") && side.hidePopover());
 let shut = [];
 addEventListener("beforeprint", () => {
