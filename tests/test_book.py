@@ -607,6 +607,19 @@ def test_a_supplied_file_is_not_typed(project: Path) -> None:
     assert "test_more.c does not compile" in found and "is there already" in found
 
 
+def test_a_program_is_supplied_over_the_one_that_is_there(project: Path) -> None:
+    """Where a stage brings more of one pattern than anybody wants to type."""
+    block = "\n`server.c` is supplied:\n\n```c supplied server.c main over\n" + "{}```\n"
+    code = book.listing(page(project, WALK), page(project, WALK + block.format("")).blocks[-1])
+    text = WALK[: WALK.index("```c step server.c")] + block.format(code)
+    rest = page(project, text)
+    assert "server.c" not in "\n".join(book.walk_problems(rest) + book.block_problems(rest))
+    plain = "\n".join(book.walk_problems(page(project, text.replace(" over\n", "\n"))))
+    assert "is there already: write `over`" in plain
+    new = "# Four\n\n`more.h`:\n\n```c supplied common/more.h over\n```\n"
+    assert "common/more.h is not there: no `over`" in "\n".join(book.walk_problems(page(project, new)))
+
+
 # ---- programs from the middle of a chapter ----
 
 EARLY = """\

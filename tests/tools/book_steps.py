@@ -37,6 +37,7 @@ class Step:
     after: str = ""
     provisional: bool = False
     with_next: bool = False
+    over: bool = False  # what is supplied takes the place of what is there
 
     @property
     def where(self) -> str:
@@ -62,7 +63,7 @@ def parse(block: Block) -> Step:
     if block.kind == "supplied":
         if not words:
             raise StepError(f"{block.where}: write it as c supplied FILE, and what of it is shown as for a listing")
-        return Step(block, words[0], "supplied", with_next="with-next" in words)
+        return Step(block, words[0], "supplied", with_next="with-next" in words, over="over" in words)
     if len(words) < 2 or words[1] not in USAGE:
         raise StepError(f"{block.where}: a step is one of: " + "; ".join(USAGE.values()))
     step = Step(block, words[0], words[1])
@@ -206,8 +207,9 @@ def apply(step: Step, files: Files, final: Files) -> List[Unit]:
         raise StepError(f"{step.where}: the chapter has no {file}; it has {', '.join(sorted(final))}")
     try:
         if step.verb == "supplied":
-            if file in files:
-                raise StepError(f"{step.where}: {file} is there already, so it cannot be supplied")
+            if (file in files) != step.over:
+                there = "is there already: write `over` behind it" if file in files else "is not there: no `over`"
+                raise StepError(f"{step.where}: {file} {there}")
             files[file] = list(final[file])
             return []
         if step.verb == "new":
