@@ -198,7 +198,9 @@ static struct {
     struct heap heap;        // the deadlines of keys, in milliseconds of the monotonic clock
     size_t max_works;        // keys and pairs that may expire in this turn
     struct thread_pool pool;
-    atomic_size_t pairs_left; // of the sets that workers have to free; written on both sides
+    atomic_size_t pairs_left;    // of the sets that workers have to free; written on both sides
+    const struct command *table; // of all commands
+    size_t num_commands;
     const struct command *commands[k_command_slots]; // by their names
     struct resp_args args;                           // the strings of a batch
     struct stats stats;
@@ -1851,12 +1853,6 @@ static void do_info(struct request *req, struct reply *out) {
 
 // ---- the table of commands ----
 
-static void do_command(struct request *req, struct reply *out);
-static void do_command_count(struct request *req, struct reply *out);
-static void do_command_docs(struct request *req, struct reply *out);
-static void do_command_info(struct request *req, struct reply *out);
-static void do_command_list(struct request *req, struct reply *out);
-
 static const struct flag {
     unsigned bits;
     const char *name;
@@ -1867,6 +1863,161 @@ static const struct flag {
     {ADMIN, "admin"},
     {FAST, "fast"},
 };
+
+// Returns the place in the index of commands from where on the name of `len` bytes is looked for: a
+// hash of its bytes, in letters of any case.
+static size_t command_hash(const uint8_t *name, size_t len) {
+    uint32_t hash = 0;
+    for (size_t i = 0; i < len; i++) {
+        hash = hash * 31 + (name[i] | 0x20);
+    }
+    return hash % k_command_slots;
+}
+
+// Returns the command with the name, NULL where there is none.
+static const struct command *find_command(const struct slice *name) {
+    if (name->len > k_max_command) {
+        return NULL;
+    }
+    size_t slot = command_hash(name->data, name->len);
+    while (g_data.commands[slot] && !is_word(name, g_data.commands[slot]->name)) {
+        slot = (slot + 1) % k_command_slots;
+    }
+    return g_data.commands[slot];
+}
+
+// Returns the command of the family that the second word names, NULL where there is none.
+static const struct command *find_in_family(const struct command *family,
+                                            const struct slice *word) {
+    char name[2 * k_max_command];
+    if (word->len > k_max_command) {
+        return NULL;
+    }
+    int len = snprintf(name, sizeof(name), "%s|", family->name);
+    memcpy(name + len, word->data, word->len);
+    return find_command(&(struct slice){(const uint8_t *)name, (size_t)len + word->len});
+}
+
+// Tells whether `command` is one of the family.
+static bool is_in_family(const struct command *command, const struct command *family) {
+    size_t len = strlen(family->name);
+    return strncmp(command->name, family->name, len) == 0 && command->name[len] == '|';
+}
+
+// Returns how many commands there are, not counting those of families.
+static size_t count_commands(void) {
+    size_t n = 0;
+    for (size_t i = 0; i < g_data.num_commands; i++) {
+        n += !(g_data.table[i].flags & MEMBER);
+    }
+    return n;
+}
+
+// Replies what `command` says of one: ten fields, some of which are about what is not here.
+static void out_command(const struct command *command, struct reply *out) {
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof(k_flags) / sizeof(k_flags[0]); i++) {
+        n += (command->flags & k_flags[i].bits) == k_flags[i].bits;
+    }
+    reply_arr(out, 10);
+    reply_cstr(out, command->name);
+    reply_int(out, command->arity);
+    reply_set(out, n);
+    for (size_t i = 0; i < sizeof(k_flags) / sizeof(k_flags[0]); i++) {
+        if ((command->flags & k_flags[i].bits) == k_flags[i].bits) {
+            reply_status(out, k_flags[i].name);
+        }
+    }
+    reply_int(out, command->first);
+    reply_int(out, command->last);
+    reply_int(out, command->step);
+    reply_set(out, 0); // categories of access control
+    reply_set(out, 0); // tips
+    reply_set(out, 0); // where keys are, in another form
+    n = 0;
+    for (size_t i = 0; i < g_data.num_commands; i++) {
+        n += is_in_family(&g_data.table[i], command);
+    }
+    reply_arr(out, n);
+    for (size_t i = 0; n > 0 && i < g_data.num_commands; i++) {
+        if (is_in_family(&g_data.table[i], command)) {
+            out_command(&g_data.table[i], out);
+        }
+    }
+}
+
+static void do_command(struct request *req, struct reply *out) {
+    (void)req;
+    reply_arr(out, count_commands());
+    for (size_t i = 0; i < g_data.num_commands; i++) {
+        if (!(g_data.table[i].flags & MEMBER)) {
+            out_command(&g_data.table[i], out);
+        }
+    }
+}
+
+static void do_command_count(struct request *req, struct reply *out) {
+    (void)req;
+    reply_int(out, (int64_t)count_commands());
+}
+
+static void do_command_list(struct request *req, struct reply *out) {
+    (void)req;
+    reply_set(out, g_data.num_commands);
+    for (size_t i = 0; i < g_data.num_commands; i++) {
+        reply_cstr(out, g_data.table[i].name);
+    }
+}
+
+// command info [name]...
+static void do_command_info(struct request *req, struct reply *out) {
+    if (req->nargs == 2) {
+        do_command(req, out);
+        return;
+    }
+    reply_arr(out, (size_t)req->nargs - 2);
+    for (int i = 2; i < req->nargs; i++) {
+        const struct command *command = find_command(&req->args[i]);
+        if (command) {
+            out_command(command, out);
+        } else {
+            reply_nil_arr(out);
+        }
+    }
+}
+
+static void out_docs(const struct command *command, struct reply *out) {
+    reply_cstr(out, command->name);
+    reply_map(out, 2);
+    reply_cstr(out, "summary");
+    reply_cstr(out, command->summary);
+    reply_cstr(out, "group");
+    reply_cstr(out, command->group);
+}
+
+// command docs [name]...
+static void do_command_docs(struct request *req, struct reply *out) {
+    if (req->nargs == 2) {
+        reply_map(out, count_commands());
+        for (size_t i = 0; i < g_data.num_commands; i++) {
+            if (!(g_data.table[i].flags & MEMBER)) {
+                out_docs(&g_data.table[i], out);
+            }
+        }
+        return;
+    }
+    size_t n = 0;
+    for (int i = 2; i < req->nargs; i++) {
+        n += find_command(&req->args[i]) != NULL;
+    }
+    reply_map(out, n);
+    for (int i = 2; i < req->nargs; i++) {
+        const struct command *command = find_command(&req->args[i]);
+        if (command) {
+            out_docs(command, out);
+        }
+    }
+}
 
 // clang-format off
 static const struct command k_commands[] = {
@@ -1929,174 +2080,18 @@ static const struct command k_commands[] = {
 };
 // clang-format on
 
-enum {
-    k_num_commands = sizeof(k_commands) / sizeof(k_commands[0]),
-};
-
-// Returns the place in the index of commands from where on the name of `len` bytes is looked for: a
-// hash of its bytes, in letters of any case.
-static size_t command_hash(const uint8_t *name, size_t len) {
-    uint32_t hash = 0;
-    for (size_t i = 0; i < len; i++) {
-        hash = hash * 31 + (name[i] | 0x20);
-    }
-    return hash % k_command_slots;
-}
-
-// Fills the index: each command is in the first free slot from its place on.
+// Makes the table known, and fills the index of names: each command is in the first free slot from
+// its place on.
 static void index_commands(void) {
-    for (size_t i = 0; i < k_num_commands; i++) {
+    g_data.table = k_commands;
+    g_data.num_commands = sizeof(k_commands) / sizeof(k_commands[0]);
+    for (size_t i = 0; i < g_data.num_commands; i++) {
         const char *name = k_commands[i].name;
         size_t slot = command_hash((const uint8_t *)name, strlen(name));
         while (g_data.commands[slot]) {
             slot = (slot + 1) % k_command_slots;
         }
         g_data.commands[slot] = &k_commands[i];
-    }
-}
-
-// Returns the command with the name, NULL where there is none.
-static const struct command *find_command(const struct slice *name) {
-    if (name->len > k_max_command) {
-        return NULL;
-    }
-    size_t slot = command_hash(name->data, name->len);
-    while (g_data.commands[slot] && !is_word(name, g_data.commands[slot]->name)) {
-        slot = (slot + 1) % k_command_slots;
-    }
-    return g_data.commands[slot];
-}
-
-// Returns the command of the family that the second word names, NULL where there is none.
-static const struct command *find_in_family(const struct command *family,
-                                            const struct slice *word) {
-    char name[2 * k_max_command];
-    if (word->len > k_max_command) {
-        return NULL;
-    }
-    int len = snprintf(name, sizeof(name), "%s|", family->name);
-    memcpy(name + len, word->data, word->len);
-    return find_command(&(struct slice){(const uint8_t *)name, (size_t)len + word->len});
-}
-
-// Tells whether `command` is one of the family.
-static bool is_in_family(const struct command *command, const struct command *family) {
-    size_t len = strlen(family->name);
-    return strncmp(command->name, family->name, len) == 0 && command->name[len] == '|';
-}
-
-// Returns how many commands there are, not counting those of families.
-static size_t count_commands(void) {
-    size_t n = 0;
-    for (size_t i = 0; i < k_num_commands; i++) {
-        n += !(k_commands[i].flags & MEMBER);
-    }
-    return n;
-}
-
-// Replies what `command` says of one: ten fields, some of which are about what is not here.
-static void out_command(const struct command *command, struct reply *out) {
-    size_t n = 0;
-    for (size_t i = 0; i < sizeof(k_flags) / sizeof(k_flags[0]); i++) {
-        n += (command->flags & k_flags[i].bits) == k_flags[i].bits;
-    }
-    reply_arr(out, 10);
-    reply_cstr(out, command->name);
-    reply_int(out, command->arity);
-    reply_set(out, n);
-    for (size_t i = 0; i < sizeof(k_flags) / sizeof(k_flags[0]); i++) {
-        if ((command->flags & k_flags[i].bits) == k_flags[i].bits) {
-            reply_status(out, k_flags[i].name);
-        }
-    }
-    reply_int(out, command->first);
-    reply_int(out, command->last);
-    reply_int(out, command->step);
-    reply_set(out, 0); // categories of access control
-    reply_set(out, 0); // tips
-    reply_set(out, 0); // where keys are, in another form
-    n = 0;
-    for (size_t i = 0; i < k_num_commands; i++) {
-        n += is_in_family(&k_commands[i], command);
-    }
-    reply_arr(out, n);
-    for (size_t i = 0; n > 0 && i < k_num_commands; i++) {
-        if (is_in_family(&k_commands[i], command)) {
-            out_command(&k_commands[i], out);
-        }
-    }
-}
-
-static void do_command(struct request *req, struct reply *out) {
-    (void)req;
-    reply_arr(out, count_commands());
-    for (size_t i = 0; i < k_num_commands; i++) {
-        if (!(k_commands[i].flags & MEMBER)) {
-            out_command(&k_commands[i], out);
-        }
-    }
-}
-
-static void do_command_count(struct request *req, struct reply *out) {
-    (void)req;
-    reply_int(out, (int64_t)count_commands());
-}
-
-static void do_command_list(struct request *req, struct reply *out) {
-    (void)req;
-    reply_set(out, k_num_commands);
-    for (size_t i = 0; i < k_num_commands; i++) {
-        reply_cstr(out, k_commands[i].name);
-    }
-}
-
-// command info [name]...
-static void do_command_info(struct request *req, struct reply *out) {
-    if (req->nargs == 2) {
-        do_command(req, out);
-        return;
-    }
-    reply_arr(out, (size_t)req->nargs - 2);
-    for (int i = 2; i < req->nargs; i++) {
-        const struct command *command = find_command(&req->args[i]);
-        if (command) {
-            out_command(command, out);
-        } else {
-            reply_nil_arr(out);
-        }
-    }
-}
-
-static void out_docs(const struct command *command, struct reply *out) {
-    reply_cstr(out, command->name);
-    reply_map(out, 2);
-    reply_cstr(out, "summary");
-    reply_cstr(out, command->summary);
-    reply_cstr(out, "group");
-    reply_cstr(out, command->group);
-}
-
-// command docs [name]...
-static void do_command_docs(struct request *req, struct reply *out) {
-    if (req->nargs == 2) {
-        reply_map(out, count_commands());
-        for (size_t i = 0; i < k_num_commands; i++) {
-            if (!(k_commands[i].flags & MEMBER)) {
-                out_docs(&k_commands[i], out);
-            }
-        }
-        return;
-    }
-    size_t n = 0;
-    for (int i = 2; i < req->nargs; i++) {
-        n += find_command(&req->args[i]) != NULL;
-    }
-    reply_map(out, n);
-    for (int i = 2; i < req->nargs; i++) {
-        const struct command *command = find_command(&req->args[i]);
-        if (command) {
-            out_docs(command, out);
-        }
     }
 }
 
