@@ -5,7 +5,7 @@ import pytest
 
 from cases import (
     Case, abuse, basics, batches, cases, client_errors, clients, clock, crowd, framing, idle, leaks, logs, memory,
-    merges, processes, readme, replies, resp, strings, trouble, ttl, zsets,
+    merges, processes, readme, real_clients, replies, resp, strings, trouble, ttl, zsets,
 )  # fmt: skip
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
@@ -105,3 +105,8 @@ def test_batches(case: Case) -> None:
 @pytest.mark.parametrize("vector", vector_cases(17))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 17)
+
+
+@pytest.mark.parametrize("case", cases(17, real_clients))
+def test_real_clients(case: Case) -> None:
+    case(17)

@@ -60,7 +60,7 @@ def _names(value: str, line: str) -> None:
 # ---- starting ----
 
 
-@case(since=3)
+@case(since=3, ours="Redis is told its port elsewhere")
 def port_in_use(chapter: int) -> None:
     """A second server is started with the port of the first: it says so, and ends."""
     with Server(chapter) as server:
@@ -71,7 +71,7 @@ def port_in_use(chapter: int) -> None:
         assert server.alive(), "the server that had the port has ended"
 
 
-@case(since=3)
+@case(since=3, ours="Redis is told its port elsewhere")
 def settings_that_are_wrong(chapter: int) -> None:
     """PORT and BIND that are no port and no address."""
     for port in ("x", "65536", "-1", "80x", "1e3", "99999999999999999999"):

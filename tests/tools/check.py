@@ -34,6 +34,7 @@ STEPS = [
     Step("32 bits: built, 06 and 14 tested", "gcc -m32 pytest", "PYTHON tests/tools/elsewhere.py gcc -m32"),
     Step("layout of the sources", "clang-format", "make format-check"),
     Step("tests, stage rules among them", "gcc pytest git", "make test-all"),
+    Step("chapter 17's cases hold for Redis", "gcc pytest redis-server", "make test-17 SERVER=redis-server"),
     Step("tests fail for servers that are wrong", "gcc pytest", "make broken"),
     Step("exercises, from both sides", "gcc pytest", "make exercises-check"),
     Step("tests with address and undefined", "gcc pytest address,undefined", "make asan"),

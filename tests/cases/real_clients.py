@@ -1,0 +1,275 @@
+"""Programs and libraries that are made for Redis (17 and later), each where it is installed; elsewhere a line says that
+it was left out. They hold for Redis as well: make test-17 SERVER=redis-server.
+"""
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import shlex
+import socket
+import struct
+import subprocess
+import tempfile
+import termios
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import List, Sequence, Tuple
+
+import pytest
+
+from harness import Conn, Server, fail, limit, resp, settings
+from harness.process import free_port
+from harness.settings import ROOT, needs, wait_until
+
+from . import case
+from .talk import start
+
+__tracebackhide__ = settings.__tracebackhide__
+
+LOOKS_AT = "server.*"
+
+HERE = Path(__file__).parent
+
+
+def run(words: Sequence[str], stdin: bytes = b"", seconds: float = 15, **env: str) -> str:
+    """What a program prints, both streams; fails where it does not end in time, or not well."""
+    try:
+        done = subprocess.run(
+            words, input=stdin, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            timeout=limit(seconds),
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as e:
+        fail(f"{shlex.join(words)[:200]} does not end within {limit(seconds):g} s; so far {(e.stdout or b'')[-500:]!r}")
+    text = done.stdout.decode(errors="backslashreplace")
+    if done.returncode:
+        fail(f"{shlex.join(words)[:200]} ends with status {done.returncode}:\n{text[-2000:]}")
+    return text
+
+
+def left_out(what: str) -> None:
+    """For what is no program in the PATH."""
+    if os.environ.get("CI"):
+        fail(f"{what} must be installed where CI is set")
+    pytest.skip(f"needs {what}")
+
+
+def cli(server: Server, *words: str, stdin: bytes = b"") -> str:
+    """What redis-cli prints, as on a terminal."""
+    return run(["redis-cli", "-p", str(server.port), "--no-raw", *words], stdin)
+
+
+# ---- redis-cli ----
+
+
+@case(since=17)
+def redis_cli_with_arguments(chapter: int) -> None:
+    """A command, and what it makes of each kind of reply, in either version."""
+    needs("redis-cli")
+    with start(chapter) as server:
+        for version in ("-2", "-3"):
+            for words, printed in (
+                (["ping"], "PONG"), (["set", "k", "two words"], "OK"), (["get", "k"], '"two words"'),
+                (["get", "none"], "(nil)"), (["incr", "n"], "(integer) 1"), (["keys", "x*"], "(empty array)"),
+                (["mget", "k", "none"], '1) "two words"\n2) (nil)'), (["incr", "k"], f"(error) {resp.NO_INT}"),
+                (["get"], "(error) ERR wrong number of arguments for 'get' command"),
+                (["zadd", "z", "1.5", "a", "2", "b"], "(integer) 2"), (["zrange", "z", "0", "-1"], '1) "a"\n2) "b"'),
+                (["zscore", "z", "a"], '"1.5"' if version == "-2" else "(double) 1.5"),
+                (["config", "get", "appendonly"], ['1) "appendonly"\n2) "no"', '1# "appendonly" => "no"']),
+                (["flushall"], "OK"),
+            ):  # fmt: skip
+                shown = cli(server, version, *words)
+                if shown.rstrip("\n") not in ([printed] if isinstance(printed, str) else printed):
+                    fail(f"redis-cli {version} {shlex.join(words)} prints\n{shown}\nnot\n{printed}")
+        assert cli(server, "-r", "3", "incr", "n") == "(integer) 1\n(integer) 2\n(integer) 3\n"
+        assert run(["redis-cli", "-p", str(server.port), "get", "n"]) == "3\n"
+        assert run(["redis-cli", "-p", str(server.port), "-x", "set", "k"], b"a\0\xff\n") == "OK\n"
+        assert cli(server, "get", "k") == '"a\\x00\\xff\\n"\n'
+        assert "# Keyspace" in run(["redis-cli", "-p", str(server.port), "info"])
+
+
+@case(since=17)
+def redis_cli_reads_commands(chapter: int) -> None:
+    """Lines of standard input."""
+    needs("redis-cli")
+    lines = b'set k "a b"\nget k\nnosuch x\n\nzadd z 1 a\nzrange z 0 -1 withscores\ndel k z\n'
+    with start(chapter) as server:
+        shown = cli(server, stdin=lines)
+    unknown = resp.unknown([b"nosuch", b"x"])
+    expect = f'OK\n"a b"\n(error) {unknown}\n\n(integer) 1\n1) "a"\n2) "1"\n(integer) 2\n'
+    if [line for line in shown.split("\n") if line] != [line for line in expect.split("\n") if line]:
+        fail(f"redis-cli with commands on standard input prints\n{shown}\nnot\n{expect}")
+
+
+@case(since=17, time_limit=120)
+def redis_cli_pipe(chapter: int) -> None:
+    """Mass insertion, and every reply is counted: a million commands where CI is set."""
+    needs("redis-cli")
+    n = 1_000_000 if os.environ.get("CI") else 50_000
+    with start(chapter) as server:
+        head = b"*3\r\n$3\r\nSET\r\n$11\r\nkey:"
+        data = b"".join([head + b"%07d\r\n$1\r\nv\r\n" % i for i in range(n)])
+        shown = run(["redis-cli", "-p", str(server.port), "--pipe"], data, 100)
+        if f"errors: 0, replies: {n}" not in shown:
+            fail(f"redis-cli --pipe with {n} commands prints\n{shown}")
+        with server.connect() as conn:
+            conn.ask("dbsize", expect=n)
+
+
+@case(since=17)
+def redis_cli_on_a_terminal(chapter: int) -> None:
+    """It asks for the docs of all commands, shows its prompt, and hints at arguments; Ctrl-D ends it."""
+    needs("redis-cli")
+    with start(chapter) as server, tempfile.TemporaryDirectory() as home:
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.environ.update(TERM="xterm", HOME=home)
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
+            try:
+                os.execvp("redis-cli", ["redis-cli", "-p", str(server.port)])
+            finally:
+                os._exit(127)
+        try:
+            prompt = f"127.0.0.1:{server.port}> "
+            _shows(terminal, prompt)
+            for typed, shown in (("set k v", "OK"), ("get k", '"v"'), ("incr k", resp.NO_INT), ("zcard none",
+            "(integer) 0")):
+                os.write(terminal, typed.encode() + b"\r")
+                _shows(terminal, f"{shown}\r\n{prompt}")
+            os.write(terminal, b"\4")
+            end = time.monotonic() + limit(5)
+            while os.waitpid(pid, os.WNOHANG)[0] == 0:
+                if time.monotonic() > end:
+                    fail("redis-cli on a terminal does not end at Ctrl-D")
+                time.sleep(0.01)
+            pid = 0
+        finally:
+            if pid:
+                os.kill(pid, 9)
+                os.waitpid(pid, 0)
+            os.close(terminal)
+
+
+def _shows(terminal: int, text: str) -> None:
+    """Waits until the terminal shows this."""
+    shown, end = b"", time.monotonic() + limit(5)
+    while text.encode() not in re.sub(rb"\x1b\[[0-9;]*[A-Za-z]", b"", shown):
+        if not select.select([terminal], [], [], max(0, end - time.monotonic()))[0]:
+            fail(f"redis-cli on a terminal does not show {text!r}; so far {shown[-500:]!r}")
+        shown += os.read(terminal, 4096)
+
+
+# ---- redis-benchmark ----
+
+
+@case(since=17, time_limit=60)
+def redis_benchmark(chapter: int) -> None:
+    """Its tests for the commands that we have, one request at a time and in pipelines; it checks no reply, but errors
+    are counted here."""
+    needs("redis-benchmark")
+    with start(chapter) as server, server.connect() as conn:
+        for more in ("", "-P 16", "-P 16 -r 1000", "--threads 2", "-k 0 -n 500"):
+            words = f"redis-benchmark -p {server.port} -n 4000 -c 20 -t ping,set,get,incr,mset,zadd --csv {more}"
+            rows = run(words.split(), seconds=40).strip().split("\n")
+            fields = [row.split('"') for row in rows if row.startswith('"') and "rps" not in row]
+            tests = {field[1]: float(field[3]) for field in fields}
+            names = {"PING_INLINE", "PING_MBULK", "SET", "GET", "INCR", "ZADD", "MSET (10 keys)"}
+            if set(tests) != names or min(tests.values()) <= 0:
+                fail(f"{words} prints\n" + "\n".join(rows))
+        stats = conn.ask("info", "stats")
+        assert isinstance(stats, bytes)
+        errors = re.search(rb"total_error_replies:(\d+)", stats)
+        assert not errors or int(errors[1]) == 0, stats
+        conn.ask("type", "counter:__rand_int__", expect=resp.Simple(b"string"))
+
+
+# ---- libraries ----
+
+
+@case(since=17)
+def redis_py(chapter: int) -> None:
+    """real_redis.py: strings, sorted sets, deadlines, errors, pipelines, what a server says of itself, threads."""
+    found = subprocess.run(["sh", str(ROOT / "tests/tools/findpython.sh"), "redis"], stdout=subprocess.PIPE, text=True,
+                           stderr=subprocess.DEVNULL)  # fmt: skip
+    if found.returncode:
+        left_out("python3-redis")
+    with start(chapter) as server:
+        run([found.stdout.strip(), str(HERE / "real_redis.py")], PORT=str(server.port))
+
+
+@case(since=17)
+def hiredis(chapter: int) -> None:
+    """real_hiredis.c, built here: bytes of any value, errors, arrays, pipelines, a large value, version 3, QUIT."""
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    with tempfile.TemporaryDirectory() as folder:
+        built = subprocess.run(
+            [*compiler, "-std=gnu11", "-Wall", str(HERE / "real_hiredis.c"), "-o", f"{folder}/real", "-lhiredis"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        if built.returncode and re.search("hiredis.h: No such file|cannot find -lhiredis", built.stdout):
+            left_out("libhiredis-dev")
+        if built.returncode:
+            fail(f"real_hiredis.c does not compile:\n{built.stdout}")
+        with start(chapter) as server:
+            run([f"{folder}/real"], PORT=str(server.port))
+
+
+# ---- a proxy ----
+
+NUTCRACKER = """\
+ours:
+  listen: 127.0.0.1:{}
+  hash: md5
+  distribution: ketama
+  auto_eject_hosts: false
+  redis: true
+  servers:
+   - 127.0.0.1:{}:1
+   - 127.0.0.1:{}:1
+"""
+
+
+@case(since=17)
+def two_servers_behind_nutcracker(chapter: int) -> None:
+    """It spreads keys over both, takes commands with many keys apart, and puts the replies together."""
+    needs("nutcracker")
+    n = 300
+    with ExitStack() as stack:
+        servers = [stack.enter_context(start(chapter)) for _ in range(2)]
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        port, stats = free_port(), free_port()
+        Path(folder, "conf.yml").write_text(NUTCRACKER.format(port, *(server.port for server in servers)))
+        words = ["nutcracker", "-c", f"{folder}/conf.yml", "-o", f"{folder}/log", "-s", str(stats), "-a", "127.0.0.1"]
+        proxy = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        stack.callback(proxy.wait)
+        stack.callback(proxy.kill)
+        asked: List[Tuple[str, ...]] = [("set", f"key:{i}", f"value {i}") for i in range(n)]
+        wait_until(lambda: _accepts(port), "nutcracker listens")
+        with Conn(port, chapter) as conn:
+            conn.pipeline(asked, [resp.OK] * n)
+            conn.pipeline([("get", f"key:{i}") for i in range(n)], [b"value %d" % i for i in range(n)])
+            keys = [f"key:{i}" for i in range(n + 5)]
+            conn.ask("mget", *keys, expect=[b"value %d" % i for i in range(n)] + [None] * 5)
+            conn.ask("mset", "a", "1", "b", "2", "c", "3", "d", "4", expect=resp.OK)
+            conn.ask("incr", "a", expect=2)
+            conn.ask("zadd", "z", 1, "one", 2, "two", expect=2)
+            conn.ask("zrange", "z", 0, -1, "withscores", expect=[b"one", 1.0, b"two", 2.0])
+            conn.ask("get", "z", expect=resp.error(resp.WRONG_TYPE))
+            conn.ask("expire", "z", 100, expect=1)
+            there = []
+            for server in servers:
+                with server.connect() as own:
+                    size = own.ask("dbsize")
+                    assert isinstance(size, int)
+                    there.append(size)
+            if sum(there) != n + 5 or min(there) < n // 10:
+                fail(f"{n + 5} keys were set through nutcracker; the two servers have {there}")
+            conn.ask("del", *keys, "a", "b", "c", "d", "z", expect=n + 5)
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0

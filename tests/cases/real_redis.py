@@ -1,0 +1,97 @@
+"""Asks a server through redis-py: PORT says where. An assertion that does not hold says the rest."""
+from __future__ import annotations
+
+import os
+import threading
+
+import redis
+
+PORT = int(os.environ["PORT"])
+
+
+def strings(r: "redis.Redis") -> None:
+    assert r.ping() is True and r.echo("hi") == b"hi"
+    assert r.set("k", "v") is True and r.get("k") == b"v" and r.get("none") is None
+    every = bytes(range(256))
+    assert r.set(every, every) and r.get(every) == every and r.strlen(every) == 256
+    assert r.mset({"a": 1, "b": 2}) is True and r.mget("a", "none", "b") == [b"1", None, b"2"]
+    assert (r.incr("n"), r.incrby("n", 41), r.decr("n"), r.append("n", "0")) == (1, 42, 41, 3)
+    assert r.exists("a", "b", "a", "none") == 3 and r.delete("a", "b", "none") == 2 and r.unlink("n") == 1
+    assert r.type("k") == b"string" and r.type("none") == b"none"
+
+
+def sorted_sets(r: "redis.Redis") -> None:
+    assert r.zadd("z", {"a": 1, "b": 2.5, "c": float("inf")}) == 3 and r.zcard("z") == 3
+    assert r.zscore("z", "b") == 2.5 and r.zscore("z", "none") is None and r.zrank("z", "c") == 2
+    assert r.zrange("z", 0, -1, withscores=True) == [(b"a", 1.0), (b"b", 2.5), (b"c", float("inf"))]
+    assert r.zrangebyscore("z", "(1", "+inf") == [b"b", b"c"] and r.zcount("z", 1, 2.5) == 2
+    assert r.zrangebyscore("z", "-inf", "+inf", start=1, num=1, withscores=True) == [(b"b", 2.5)]
+    assert r.zrem("z", "a", "b", "none") == 2 and r.type("z") == b"zset"
+
+
+def deadlines(r: "redis.Redis") -> None:
+    assert r.ttl("k") == -1 and r.ttl("none") == -2 and r.expire("k", 100) and 90 < r.ttl("k") <= 100
+    assert r.pexpire("k", 50_000) and 40_000 < r.pttl("k") <= 50_000 and r.persist("k") and r.ttl("k") == -1
+
+
+def errors(r: "redis.Redis") -> None:
+    for call, text in (
+        (lambda: r.incr("k"), "value is not an integer or out of range"),
+        (lambda: r.zadd("k", {"a": 1}), "WRONGTYPE Operation against a key holding the wrong kind of value"),
+        (lambda: r.execute_command("get"), "wrong number of arguments for 'get' command"),
+        (lambda: r.execute_command("nosuch", "x"), "unknown command"),
+    ):
+        try:
+            call()
+        except redis.ResponseError as e:
+            assert text in str(e), e
+        else:
+            raise AssertionError(text)
+
+
+def pipelines(r: "redis.Redis") -> None:
+    pipe = r.pipeline(transaction=False)
+    for i in range(5000):
+        pipe.set(f"p:{i}", i).get(f"p:{i}")
+    assert pipe.execute() == [each for i in range(5000) for each in (True, b"%d" % i)]
+    pipe = r.pipeline(transaction=False)
+    pipe.set("k", "v").incr("k").get("k")
+    replies = pipe.execute(raise_on_error=False)
+    assert replies[0] is True and isinstance(replies[1], redis.ResponseError) and replies[2] == b"v", replies
+    assert r.delete(*(f"p:{i}" for i in range(5000))) == 5000
+
+
+def about_itself(r: "redis.Redis") -> None:
+    info = r.info()
+    assert info["redis_version"].count(".") == 2 and info["db0"]["keys"] == r.dbsize(), info
+    assert r.info("keyspace")["db0"]["expires"] == 0
+    assert r.config_get("save") == {"save": ""} and r.config_get("none") == {}
+    assert r.client_setname("app") and r.client_getname() in (b"app", "app") and r.client_id() > 0
+    assert [row["name"] for row in r.client_list()].count("app") == 1
+    commands = r.command()
+    assert commands["get"]["arity"] == 2 and r.command_count() == len(commands), commands["get"]
+    assert sorted(r.keys("k*")) == [b"k"] and r.flushdb() and r.keys() == [] and r.flushall()
+
+
+def many(pool: "redis.ConnectionPool") -> None:
+    """Twenty threads that count together."""
+    def count() -> None:
+        r = redis.Redis(connection_pool=pool)
+        for _ in range(100):
+            r.incr("together")
+
+    threads = [threading.Thread(target=count) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert redis.Redis(connection_pool=pool).get("together") == b"2000"
+
+
+if __name__ == "__main__":
+    client = redis.Redis(port=PORT, db=0)
+    for ask in (strings, sorted_sets, deadlines, errors, pipelines, about_itself):
+        ask(client)
+    many(client.connection_pool)
+    texts = redis.Redis(port=PORT, decode_responses=True)
+    assert texts.set("ü", "ß") and texts.get("ü") == "ß"
