@@ -191,13 +191,13 @@ def redis_benchmark(chapter: int) -> None:
 
 @case(since=17)
 def redis_py(chapter: int) -> None:
-    """real_redis.py: strings, sorted sets, deadlines, errors, pipelines, what a server says of itself, threads."""
+    """real/redis_py.py: strings, sorted sets, deadlines, errors, pipelines, what a server says of itself, threads."""
     found = subprocess.run(["sh", str(ROOT / "tests/tools/findpython.sh"), "redis"], stdout=subprocess.PIPE, text=True,
                            stderr=subprocess.DEVNULL)  # fmt: skip
     if found.returncode:
         left_out("python3-redis")
     with start(chapter) as server:
-        run([found.stdout.strip(), str(HERE / "real_redis.py")], PORT=str(server.port))
+        run([found.stdout.strip(), str(HERE / "real" / "redis_py.py")], PORT=str(server.port))
 
 
 @case(since=17)
