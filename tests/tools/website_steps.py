@@ -15,7 +15,7 @@ from book_units import Unit
 from layout import ROOT
 from website_code import Fold, Heading, Line, Part, stay
 
-WHAT = {"new": "a new file", "add": "new", "edit": "changes", "remove": "goes", "move": "moves", "supplied": "supplied"}
+WHAT = {"new": "a new file", "add": "new", "edit": "changes", "replace": "changes", "remove": "goes", "move": "moves"}
 
 
 @dataclass
@@ -58,11 +58,10 @@ def plain(name: str) -> str:
 
 def what(step: Step) -> str:
     """What happens to the code of a step, in a word or two."""
-    if step.provisional:
-        return "a first version"
-    if step.verb == "replace":
-        return "becomes" if step.names else "changes"
-    return WHAT[step.verb] + (f", after {plain(step.after)}" if step.after else "")
+    said = WHAT[step.verb] + (f", after {plain(step.after)}" if step.after else "")
+    if step.verb == "replace" and step.names:
+        said = f"in place of {', '.join(map(plain, step.names))}"
+    return said + (": a first version" if step.provisional else "")
 
 
 def places(want: Sequence[str], lines: Sequence[str], first: int = 1) -> List[int]:

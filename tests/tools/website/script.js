@@ -124,7 +124,8 @@ function search(text) {
     for (const word of words) {
       const at = name.indexOf(word);
       const times = said.toLowerCase().split(word).length - 1;
-      const points = (at === 0 ? 12 : at > 0 ? 8 : 0) + Math.min(times, 6) + (where.toLowerCase().includes(word) ? 1 : 0);
+      const near = where.toLowerCase().includes(word) ? 1 : 0;
+      const points = (at === 0 ? 12 : at > 0 ? 8 : 0) + Math.min(times, 6) + near;
       if (!points) return 0;
       sum += points;
     }
@@ -144,7 +145,8 @@ function show() {
   found.replaceChildren(...hits.map(([title, url, where, said], i) => {
     const at = Math.max(0, said.toLowerCase().indexOf(words[0]) - 50);
     const excerpt = (at ? "… " : "") + said.slice(at, at + 150) + (said.length > at + 150 ? " …" : "");
-    const item = make("li", { id: `found-${i}`, role: "option" }, make("b", {}, ...marked(title, words)), make("span", {}, where));
+    const item = make("li", { id: `found-${i}`, role: "option" });
+    item.append(make("b", {}, ...marked(title, words)), make("span", {}, where));
     if (said) item.append(make("p", {}, ...marked(excerpt, words)));
     item.dataset.url = root + url;
     return item;
@@ -213,7 +215,8 @@ for (const term of all("a.term")) {
   for (const name of ["mouseleave", "blur"]) term.addEventListener(name, () => term.classList.remove("shut"));
 }
 for (const area of all(".code, .scroll")) {
-  if (area.scrollWidth > area.clientWidth) Object.assign(area, { tabIndex: 0, role: "region", ariaLabel: "scrolls sideways" });
+  if (area.scrollWidth <= area.clientWidth) continue;
+  Object.assign(area, { tabIndex: 0, role: "region", ariaLabel: "scrolls sideways" });
 }
 for (const whole of all(".whole")) { // a click on its number gives the address of a line
   whole.addEventListener("click", ({ target, offsetX }) => {
@@ -222,7 +225,9 @@ for (const whole of all(".whole")) { // a click on its number gives the address 
 }
 const side = one("#side");
 side.scrollTop = (one("[aria-current]", side)?.offsetTop ?? 0) - 120;
-side.addEventListener("click", (event) => event.target.closest("a") && side.matches(":popover-open") && side.hidePopover());
+side.addEventListener("click", (event) => {
+  if (event.target.closest("a") && side.matches(":popover-open")) side.hidePopover();
+});
 let shut = [];
 addEventListener("beforeprint", () => {
   shut = all("details:not([open])");
