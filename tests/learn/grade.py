@@ -134,7 +134,8 @@ class Result:
 @dataclass(frozen=True)
 class How:
     """How to grade: only: names of tests; arguments: more for pytest; first_failure: stop there; seconds: for all tests
-    together; variables: of the environment, such as TEST_TIME_FACTOR on a slow machine; kept: what was built before."""
+    together; variables: of the environment, such as TEST_TIME_FACTOR on a slow machine; kept: what was built before;
+    flags: more for the compiler."""
 
     only: Sequence[str] = ()
     arguments: Sequence[str] = ()
@@ -143,6 +144,7 @@ class How:
     seconds: Optional[float] = None
     variables: Mapping[str, str] = field(default_factory=dict)
     kept: Optional[compiling.Kept] = None
+    flags: Sequence[str] = ()
 
 
 def grade(folder: Path, exercise: Union[Exercise, str], how: How = How()) -> Result:
@@ -173,7 +175,7 @@ def grade_handed(handed: Handed, exercise: Exercise, how: How) -> Result:
         (scratch / "tmp").mkdir(mode=0o755)
         exercises.write_tree(handed.tree, scratch / "src")
         with Confinement(scratch, limits) as confined:
-            build(result, exercise, confined, scratch, how.kept)
+            build(result, exercise, confined, scratch, how)
             if result.built:
                 run_tests(result, exercise, confined, scratch, how)
     finally:
@@ -185,17 +187,15 @@ def grade_handed(handed: Handed, exercise: Exercise, how: How) -> Result:
 # ---- building ----
 
 
-def build(
-    result: Result, exercise: Exercise, confined: Confinement, scratch: Path, kept: Optional[compiling.Kept]
-) -> None:
+def build(result: Result, exercise: Exercise, confined: Confinement, scratch: Path, how: How) -> None:
     """Builds the programs; notes in the result what the compiler said."""
-    counter = compiling.compile_counter(kept.folder if kept else scratch, exercise.threads)
-    if kept:
+    counter = compiling.compile_counter(how.kept.folder if how.kept else scratch, exercise.threads)
+    if how.kept:
         counter = Path(shutil.copy2(counter, scratch))  # where the compiler may read it
     for name in exercise.programs:
         built = compiling.compile_program(
             confined.wrapper(), confined.home, scratch / "src", name, scratch / "bin" / exercise.chapter / name,
-            counter, threads=exercise.threads, kept=kept,
+            counter, threads=exercise.threads, flags=how.flags, kept=how.kept,
         )  # fmt: skip
         result.compiler += built.words
         result.built = result.built and built.ok
