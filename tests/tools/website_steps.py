@@ -44,8 +44,8 @@ def views(page: Page) -> Dict[int, View]:
             view.what = f"supplied: copy it from {file}"
         else:
             names = [name for unit in units for name in unit.members or (unit.name or unit.kind,)]
-            view = View(file, names or list(map(plain, step.names)), what(step), parts(step, was, units, files, final))
-            view.edit = step.verb == "edit"
+            names = names or list(map(plain, step.names))
+            view = View(file, names, what(step, names), parts(step, was, units, files, final), 0, step.verb == "edit")
         view.number = number
         found[step.block.line] = view
     return found
@@ -56,11 +56,16 @@ def plain(name: str) -> str:
     return name.rpartition(":")[2].replace("-", " ")
 
 
-def what(step: Step) -> str:
+def some(names: Sequence[str]) -> str:
+    """The first of these names, as readers call them, and how many more there are."""
+    return ", ".join(map(plain, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def what(step: Step, names: List[str]) -> str:
     """What happens to the code of a step, in a word or two."""
     said = WHAT[step.verb] + (f", after {plain(step.after)}" if step.after else "")
-    if step.verb == "replace" and step.names:
-        said = f"in place of {', '.join(map(plain, step.names))}"
+    if step.verb == "replace" and step.names and list(map(plain, step.names)) != list(map(plain, names)):
+        said = f"in place of {some(step.names)}"
     return said + (": a first version" if step.provisional else "")
 
 

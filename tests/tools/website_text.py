@@ -337,8 +337,7 @@ class Text:
 
     def view(self, view: website_steps.View) -> str:
         first = next((x.number for x in view.parts if isinstance(x, Line) and x.number), 0)
-        names = [name.replace("-", " ") for name in view.names]
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        shown = website_steps.some(view.names)
         label = f'<a href="{self.source(view.file, first)}">{escape(view.file.rpartition("/")[2])}</a>'
         label += f" <b>{escape(shown)}</b>" if shown else ""
         anchor = f"step-{view.number}" if view.number else ""
