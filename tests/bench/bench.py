@@ -30,6 +30,7 @@ from servers import redis, variant
 
 FIGURES = ROOT / "book" / "figures"
 K_MAX_WORKS = "    k_max_works = 200,"
+FETCH = "    if (batch.n > 1) {"
 YIELD = "                sched_yield();"
 TIDY = "void *volatile block = malloc(k_tidy_size);"
 ALL = tuple(sorted(int(p.parent.name) for p in ROOT.glob("chapters/*/server.c") if p.parent.name >= "04"))
@@ -125,15 +126,19 @@ LOADS: Dict[str, Dict[str, object]] = {
     "50 connections beside 9900 idle": {"conns": 50, "idle": 9900},
 }
 DESCRIPTORS = 10_100  # that the last of them needs
+UNAWARE = "15 without fetch_ahead"
 
 
 def can_run(candidate: Candidate, load: Dict[str, object]) -> bool:
     """Chapter 04 serves one client at a time; 05 has room for 1000 clients, and loses what a client
-    does not take at once; the list of 07 is measured by itself. The largest crowd, where we may have so many descriptors,
-    is for Redis and the last stages: with poll, one is like the other."""
+    does not take at once; the list of 07 is measured by itself. What 15 is without fetch_ahead shows in pipelines alone.
+    The largest crowd, where we may have so many descriptors, is for Redis and the last stages: with poll, one is like the
+    other."""
     if load.get("idle", 0) == 9900:
         few = resource.getrlimit(resource.RLIMIT_NOFILE)[0] < DESCRIPTORS
         return not few and (candidate.name == "redis" or candidate.name.isdigit() and candidate.name >= "14")
+    if candidate.name == UNAWARE:
+        return "pipeline" in load
     if candidate.name == "04":
         return load["conns"] == 1
     return candidate.name != "05" or ("idle" not in load and "pipeline" not in load)
@@ -145,7 +150,8 @@ def rates(report: Report) -> None:
     if soft < DESCRIPTORS <= hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, hard))  # the servers and the load inherit it
     others = [c for c in (redis(), Candidate("echo", [str(BUILD / "echo")], "echo")) if c]
-    candidates = [*(chapter(n) for n in scale.chapters), *others]
+    unaware = variant("15-unaware", "chapters/15/server.c", FETCH, "    if (false) {", "chapters/15/server.c")
+    candidates = [*(chapter(n) for n in scale.chapters), Candidate(UNAWARE, [str(unaware)], "tagged"), *others]
     if not redis():
         report.say("redis-server is not installed: it is left out, and so are the ratios to it.\n")
     results: Dict[Tuple[str, str, str], List[Result]] = {}
@@ -207,27 +213,28 @@ def rates(report: Report) -> None:
 def sorted_sets(report: Report) -> None:
     scale = report.scale
     candidates = [c for c in (chapter(11), chapter(14), chapter(15), chapter(16), redis()) if c]
-    operations = {
-        f"zadd, one set growing to {scale.stall:,}, pipelines of 16": "zadd",
-        "10 pairs from a score": "zquery",
-        f"10 pairs at an offset up to {scale.stall // 10:,} from a score": "zoff",
+    sixteen, seconds = {"pipeline": 16}, {"seconds": scale.seconds}
+    operations: Dict[str, Dict[str, object]] = {
+        f"zadd, one set growing to {scale.stall:,}, pipelines of 16": {"mix": "zadd", "fill": True, **sixteen},
+        "10 pairs from a score": {"mix": "zquery", **seconds},
+        "10 pairs from a score, pipelines of 16": {"mix": "zquery", **seconds, **sixteen},
+        f"10 pairs at an offset up to {scale.stall // 10:,} from a score": {"mix": "zoff", **seconds},
     }
     results: Dict[Tuple[str, str], List[Result]] = {}
     for _ in range(scale.rounds):
         with ExitStack() as stack:
             servers = {candidate: stack.enter_context(Server(candidate)) for candidate in candidates}
-            for op in operations.values():
+            for title, how in operations.items():
                 for candidate, server in servers.items():
-                    how = {"pipeline": 16, "fill": True} if op == "zadd" else {"seconds": scale.seconds}
-                    figures = server.load(mix=op, keys=scale.stall, conns=50, offset_max=scale.stall // 10, **how)
-                    results.setdefault((op, candidate.name), []).append(figures)
+                    figures = server.load(keys=scale.stall, conns=50, offset_max=scale.stall // 10, **how)
+                    results.setdefault((title, candidate.name), []).append(figures)
     report.say("## Sorted sets\n")
     report.say("Thousands a second, 50 connections. Redis 7.0 walks to an offset, from 11 on we count.\n")
     rows = []
-    for title, op in operations.items():
+    for title in operations:
         for candidate in candidates:
-            rate = middle(results[op, candidate.name], "rate")
-            base = results.get((op, "redis"))
+            rate = middle(results[title, candidate.name], "rate")
+            base = results.get((title, "redis"))
             rows.append(
                 [title, candidate.name, f"{rate / 1e3:.1f}", f"{rate / middle(base, 'rate'):.2f}" if base else ""]
             )
