@@ -322,7 +322,7 @@ def parsed_once_however_it_comes(chapter: int) -> None:
     understood is not looked at again, nor copied; processor time tells."""
     if watched():
         return
-    times, most = 2500, 700
+    times, most = 2500, 150
     keys = [b"key:%012d" % i for i in range(MANY - 1)]
     many, value = array("exists", *keys), filled(31 * MIB)
     long = array("set", "k", value)
@@ -520,6 +520,10 @@ def strings_that_grow(chapter: int) -> None:
         conn.ask("append", "long", "y" * MIB, expect=2 * MIB)
         conn.ask("get", "long", expect=b"x" * MIB + b"y" * MIB)
         asks(conn, ("append e ''", 0), ("exists e", 1), ("get e", b""))
+        for seconds, key in (1000, "t1"), (2000, "t2"), (3000, "t3"):
+            asks(conn, (f"append {key} x", 1), (f"expire {key} {seconds}", 1))
+            conn.ask("append", key, "y" * 5000, expect=5001)
+        asks(conn, ("persist t1", 1), ("ttl t2", Between(1900, 2000)), ("ttl t3", Between(2900, 3000)))
 
 
 @case(since=17)
