@@ -97,7 +97,7 @@ def redis() -> Optional[Candidate]:
 
 
 def chapter(number: int) -> Candidate:
-    proto = {4: "world", 5: "raw", 6: "echo", 7: "status", 8: "status"}.get(number, "tagged")
+    proto = {4: "world", 5: "raw", 6: "echo", 7: "status", 8: "status"}.get(number, "tagged" if number < 17 else "resp")
     return Candidate(f"{number:02d}", [str(ROOT / "build/test" / f"{number:02d}/server")], proto)
 
 
