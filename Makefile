@@ -23,7 +23,7 @@ endif
 side_by_side = env -u MAKEFLAGS $(MAKE) -s --no-print-directory -O -j$(JOBS)
 
 .PHONY: all help $(CHAPTERS) build demo test test-all broken asan tsan bench bench-quick bench-full book-check book-update \
-    check-all exercises progress next exercises-check grade grade-all hunts class-check handout gradescope \
+    check-all fuzz redis-check exercises progress next exercises-check grade grade-all hunts class-check handout gradescope \
     valgrind format format-check site site-check clean always
 
 # --- Chapters, next to their sources: make 07 ---
@@ -81,6 +81,15 @@ tsan: export SAN = thread
 asan tsan: export B = build/$@
 asan: ; @$(side_by_side) build && $(run) $(CHAPTERS) -- $(new_only) $(ARGS)
 tsan: ; @$(side_by_side) $(threaded:%=build-%) && $(run) $(threaded) -- $(new_only) $(ARGS)
+
+# The first chapter that speaks RESP: random requests for a minute; and its cases with Redis in its place.
+speaks_resp := $(firstword $(filter 17,$(CHAPTERS)))
+fuzz: export SAN = address,undefined
+fuzz: export B = build/asan
+fuzz: export FUZZ_SECONDS ?= 60
+fuzz: export TEST_TIME_FACTOR ?= 4
+fuzz: ; @$(side_by_side) build-$(speaks_resp) && $(run) $(speaks_resp) -- -k mutated_streams $(ARGS)
+redis-check: ; @$(side_by_side) build-$(speaks_resp) && SERVER=redis-server $(run) $(speaks_resp) -- $(ARGS)
 
 demo: build ; @$(python) tests/learn/demo.py $(CHAPTERS)
 demo-%: build-% ; @$(python) tests/learn/demo.py $*

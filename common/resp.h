@@ -143,7 +143,7 @@ static inline enum resp_status resp_head(const uint8_t *data, size_t size, char 
     }
     if (data[0] != (uint8_t)type) {
         char why[] = "expected '$', got ' '";
-        why[sizeof(why) - 3] = data[0] == '\r' ? ' ' : (char)data[0];
+        why[sizeof(why) - 3] = data[0] < ' ' ? ' ' : (char)data[0]; // no line of a log ends there
         return resp_bad(error, why);
     }
     if (!resp_parse_int(data + 1, (size_t)(end - data) - 1, value)) {

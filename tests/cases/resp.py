@@ -3,6 +3,7 @@ ask first. All that does not say `ours` holds for Redis as well: make test-17 SE
 """
 from __future__ import annotations
 
+import os
 import random
 import re
 import time
@@ -239,6 +240,77 @@ def requests_above_our_limits(chapter: int) -> None:
             conn.expect_refused()
         other.ask("exists", "a", "b", expect=0)
         say(other)
+
+
+def mutated(rng: random.Random) -> bytes:
+    """A stream of requests, arrays and lines, some with bytes changed, gone, doubled or put in."""
+    data = bytearray()
+    for _ in range(rng.choice([1, 2, 5, 20])):
+        words = list(rng.choice(STREAM))
+        if rng.random() < 0.3:
+            words.append(bytes(rng.getrandbits(8) for _ in range(rng.choice([0, 1, 20, 300]))))
+        data += array(*words) if rng.random() < 0.7 else b" ".join(words).replace(b"\n", b" ") + b"\r\n"
+    for _ in range(rng.choice([0, 0, 1, 1, 2, 6])):
+        at = rng.randrange(len(data) + 1)
+        kind = rng.randrange(6)
+        if kind == 0 and at < len(data):
+            data[at] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            data[at:at] = rng.choice(BITS)
+        elif kind == 2:
+            del data[at : at + rng.choice([1, 1, 2, 10])]
+        elif kind == 3:
+            data[at:at] = data[max(0, at - 12) : at]
+        elif kind == 4:
+            del data[at:]
+        elif at < len(data):
+            data[at] = rng.choice(b"*$\r\n0123456789-\"' \0\xff")
+    return bytes(data).translate(None, b"\v\f")  # blanks to some and not to others
+
+
+STREAM: List[List[bytes]] = [
+    line.split() for line in (
+        b"ping", b"ping hi", b"echo x", b"set k v", b"get k", b"mget k l m", b"del k l", b"incr n", b"append k x",
+        b"zadd z 1 a 2 b", b"zrange z 0 -1 withscores", b"zrem z a", b"zrangebyscore z -inf (5 limit 0 1",
+        b"expire k 100",
+        b"keys k*", b"type z", b"hello 3", b"hello 2", b"client id", b"command count", b"quit", b"nosuch a b",
+        b"select 0",
+        b"exists k k", b"ttl k", b"zscore z a", b"zquery z 1 a 0 5", b"mset k 1 l 2", b"config get save", b"dbsize",
+    )
+]  # fmt: skip
+BITS = [b"*", b"$", b"\r", b"\n", b"\r\n", b"*0\r\n", b"*-1\r\n", b"$-1\r\n", b"$0\r\n\r\n", b"*1\r\n",
+b"$1048577\r\n", b"\0",
+        b"*2147483648\r\n", b"$99999999999\r\n", b'"', b"'", b"\\", b'"\\x4', b"-", b"+", b":1\r\n", b" " * 30,
+        b"0", b"\xff"]
+
+
+@case(since=17, ours="Redis takes a NUL for the end of a line", time_limit=300)
+def mutated_streams(chapter: int) -> None:
+    """Each is understood as a parser in Python understands it, whatever is wrong with it and however it is cut: so many
+    replies, the error, the end. FUZZ_SECONDS says for how long (make fuzz: a minute, with sanitizers)."""
+    rng, end = random.Random(seed()), time.monotonic() + float(os.environ.get("FUZZ_SECONDS", "1"))
+    with start(chapter) as server:
+        while time.monotonic() < end:
+            data = mutated(rng)
+            requests, wrong = resp.understood(data)
+            names = [words[0].lower() if words else b"" for words in requests]
+            if b"quit" in names:
+                requests, wrong = requests[: names.index(b"quit") + 1], ""
+            expect = sum(bool(words) for words in requests) + bool(wrong)
+            with server.connect() as conn:
+                at = 0
+                while at < len(data):
+                    size = rng.choice([1, 3, 40, 1000, 100_000])
+                    conn.send(data[at : at + size])
+                    at += size
+                end_input(conn)
+                came = conn.read_to_end()
+            replies = conn.whole_replies(came)
+            last = resp.encode(Err(4, resp.PROTOCOL + wrong)) if wrong else b""
+            if len(replies) != expect or b"".join(replies) != came or wrong and replies[-1] != last:
+                fail(f"{len(replies)} replies came, {expect} are expected" + f" and the last is {last!r}" * bool(wrong)
+                     + f"\nsent {data!r}\ncame {came[-600:]!r}")  # fmt: skip
+        still_serves(server)
 
 
 # ---- what a client can claim ----

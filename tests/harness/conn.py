@@ -352,13 +352,13 @@ class Conn:
             known = diagnose.partial(self)
             if "length" in known.words:
                 return known
-        frames, others = self._bodies(got), self._bodies(expected)
+        frames, others = self.whole_replies(got), self.whole_replies(expected)
         wrong = next((body for body, right in zip(frames, others) if body != right), None)
         if wrong is not None and wrong in others:
             return cause("this is the reply to another request: is each reply sent once, in the order of the requests?")
         return cause("is each reply sent once, whole, and where a write took only a part, from that place on?")
 
-    def _bodies(self, data: bytes) -> List[bytes]:
+    def whole_replies(self, data: bytes) -> List[bytes]:
         """The whole replies at the beginning of the data."""
         if self.codec.head:
             return wire.split_frames(data)[0]

@@ -192,6 +192,52 @@ def _single(text: bytes) -> bytes:
     return text.replace(b"\\'", b"'")
 
 
+def understood(data: bytes, most: int = 1 << 20, limit: int = 32 << 20) -> Tuple[List[List[bytes]], str]:
+    """All requests in a stream, empty ones too, and why there are no more: Redis's words, or "" where more may come.
+
+    most is the number of strings that there may be, limit the bytes of a string. For streams shorter than a line.
+    """
+    requests: List[List[bytes]] = []
+    at = 0
+    try:
+        while at < len(data):
+            if data[at : at + 1] != b"*":
+                end = data.index(b"\n", at)
+                requests.append(split_inline(data[at:end]))
+                at = end + 1
+                continue
+            count, at = _head(data, at, "*", "invalid multibulk length", most)
+            words = []
+            for _ in range(count):
+                size, at = _head(data, at, "$", "invalid bulk length", limit)
+                if size < 0:
+                    raise WireError(at, "invalid bulk length")
+                if at + size + 2 > len(data):
+                    return requests, ""
+                words.append(data[at : at + size])
+                at += size + 2
+            requests.append(words)
+    except WireError as e:
+        return requests, str(e)
+    except ValueError:
+        pass  # a line that is not whole
+    return requests, ""
+
+
+def _head(data: bytes, at: int, kind: str, what: str, most: int) -> Tuple[int, int]:
+    """The number behind * or $, and where the next thing begins. ValueError where the line is not whole."""
+    end = data.index(b"\r", at)
+    if end + 1 == len(data):
+        raise ValueError
+    if data[at : at + 1] != kind.encode():
+        found = b" " if data[at] < 32 else data[at : at + 1]
+        raise WireError(at, f"expected '{kind}', got '{found.decode('utf-8', 'surrogateescape')}'")
+    value = parse_int(data[at + 1 : end])
+    if value is None or value > most:
+        raise WireError(at, what)
+    return value, end + 2
+
+
 # ---- replies ----------------------------------------------------------------------------------
 
 
@@ -416,6 +462,10 @@ MALFORMED: Dict[str, Tuple[bytes, str]] = {
     "a count that is no number": (b"*x\r\n$3\r\nget\r\n", "invalid multibulk length"),
     "a count with a blank": (b"* 1\r\n$4\r\nping\r\n", "invalid multibulk length"),
     "a count with a plus": (b"*+1\r\n$4\r\nping\r\n", "invalid multibulk length"),
+    "a count with a zero in front": (b"*01\r\n$4\r\nping\r\n", "invalid multibulk length"),
+    "a length with a zero in front": (b"*1\r\n$04\r\nping\r\n", "invalid bulk length"),
+    "a count of -0": (b"*-0\r\nPING\r\n", "invalid multibulk length"),
+    "an empty line in place of a string": (b"*1\r\n\r\n", "expected '$', got ' '"),
     "an empty count": (b"*\r\n$4\r\nping\r\n", "invalid multibulk length"),
     "a count of 2^31": (b"*2147483648\r\n$3\r\nget\r\n", "invalid multibulk length"),
     "a count beyond 64 bits": (b"*99999999999999999999\r\n", "invalid multibulk length"),

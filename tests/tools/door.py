@@ -36,8 +36,9 @@ VARIABLES = """SERVER CLIENT HEADERS ARGS PORT BIND HOST IDLE_TIMEOUT_MS HASH_SE
 # What each goal cannot do without; NN-name stands for -07 and the like.
 NEEDS = {
     "cc": "all NN run test demo build broken asan tsan bench bench-quick bench-full book-check check watch valgrind "
-    "exercises-check grade grade-all hunts class-check",
-    "pytest": "test broken asan tsan book-check check watch exercises-check grade grade-all hunts class-check site-check",
+    "exercises-check grade grade-all hunts class-check fuzz redis-check",
+    "pytest": "test broken fuzz redis-check asan tsan book-check check watch exercises-check grade grade-all hunts "
+    "class-check site-check",
     "valgrind": "valgrind",
     "clang-format": "format format-check",
 }
