@@ -423,6 +423,8 @@ def test_it_opens_from_the_file_system(browser: Browser, site: Path) -> None:
     browser.open(f"file://{site}/index.html")
     browser.click(".button")
     browser.until("location.pathname.endsWith('/book/01-introduction.html')")
+    browser.call("Page.bringToFront")
+    browser.until("document.hasFocus()")
     browser.press("/")
     browser.type("backpressure")
     browser.until("document.querySelectorAll('#found [role=option]').length > 1")
