@@ -27,7 +27,7 @@ import website_text  # noqa: E402
 from book_blocks import BookError  # noqa: E402
 from layout import chapters  # noqa: E402
 
-pytestmark = pytest.mark.inside
+pytestmark = [pytest.mark.inside, pytest.mark.time_limit(60)]
 
 CHAPTERS = sorted(path.stem for path in (ROOT / "book").glob("[0-9][0-9]-*.md"))
 STAGES = chapters()
