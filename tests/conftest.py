@@ -1,9 +1,9 @@
 """What every test gets: built programs, a time limit of its own, the line that repeats it.
 
-Markers: `time_limit(seconds)` changes a test's limit (default 20 s); `inside` is for tests that look
-inside this project (stages, headers, unit programs): they are left out where SERVER= names another
-program; `ours(why)` is for those that hold for our servers and not for Redis, left out where SERVER= names that; `carried` is for cases that were the same in the chapter before, which make test leaves out. TEST_TIME_FACTOR
-multiplies all limits.
+Markers: `time_limit(seconds)` changes a test's limit (default 20 s); `inside` is for tests that look inside this
+project (stages, headers, unit programs): they are left out where SERVER= names another program; `ours(why)` is for
+those that hold for our servers and not for Redis, left out where SERVER= names that; `carried` is for cases that were
+the same in the chapter before, which make test leaves out. TEST_TIME_FACTOR multiplies all limits.
 
 WORKBOOK_TEACH is what make test-NN sets: after the first failure the others are only counted (harness/teach.py).
 """

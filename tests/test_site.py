@@ -184,8 +184,8 @@ def render(tmp_path: Path, text: str) -> str:
     ("- a\n  b\n- c", "<ul>\n<li>a\nb</li>\n<li>c</li>\n</ul>"),
     ("- a\n\n- c", "<ul>\n<li><p>a</p></li>\n<li><p>c</p></li>\n</ul>"),
     ("1. a\n   - b\n2. c", "<ol>\n<li>a\n<ul>\n<li>b</li>\n</ul></li>\n<li>c</li>\n</ol>"),
-    ("1. a\n\n       x", '<ol>\n<li><p>a</p>\n<figure class="listing"><div class="code"><pre><span>x\n</span></pre></div>'
-     "</figure></li>\n</ol>"),
+    ("1. a\n\n       x", '<ol>\n<li><p>a</p>\n<figure class="listing"><div class="code"><pre>'
+     "<span>x\n</span></pre></div></figure></li>\n</ol>"),
     ("0. a", '<ol start="0">\n<li>a</li>\n</ol>'),
     ("> a\n> b", "<blockquote><p>a\nb</p></blockquote>"),
     ("![a\nb](c.svg)", "<img c.svg>"),
@@ -434,7 +434,10 @@ def test_paper(browser: Browser, address: str) -> None:
     """A chapter on paper: no side bar, all answers, the figures, nothing cut off."""
     browser.look(700, media="print", scheme="dark")
     browser.open(f"{address}book/{MANY}.html")
-    shown = "['.bar', '#side', 'footer', '.copy', '.done'].filter(e => document.querySelector(e).getClientRects().length)"
+    shown = (
+        "['.bar', '#side', 'footer', '.copy', '.done']"
+        ".filter(e => document.querySelector(e).getClientRects().length)"
+    )
     assert browser.run(shown) == []
     assert browser.run("getComputedStyle(document.body).color") == "rgb(36, 39, 43)"
     assert browser.run("document.querySelector('.answer .code').getBoundingClientRect().height") > 20

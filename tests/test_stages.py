@@ -114,7 +114,8 @@ def test_links_of_pages_outside_the_book(path: Path) -> None:
 def test_the_tools_are_named() -> None:
     text = (ROOT / "tests" / "README.md").read_text(encoding="utf-8")
     tools = [path for folder in ("tools", "learn") for path in sorted((ROOT / "tests" / folder).glob("*.*"))]
-    assert [path.name for path in tools if f"`{re.sub('book_.*', 'book_*.py', path.name)}`" not in text] == []
+    named = {path.name: re.sub("^(book|website)_.*", r"\1_*.py", path.name) for path in tools}
+    assert [name for name, there in named.items() if f"`{there}`" not in text] == []
 
 
 SHARED = [

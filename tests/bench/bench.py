@@ -130,10 +130,9 @@ UNAWARE = "15 without fetch_ahead"
 
 
 def can_run(candidate: Candidate, load: Dict[str, object]) -> bool:
-    """Chapter 04 serves one client at a time; 05 has room for 1000 clients, and loses what a client
-    does not take at once; the list of 07 is measured by itself. What 15 is without fetch_ahead shows in pipelines alone.
-    The largest crowd, where we may have so many descriptors, is for Redis and the last stages: with poll, one is like the
-    other."""
+    """Chapter 04 serves one client at a time; 05 has room for 1000 clients, and loses what a client does not take at
+    once; the list of 07 is measured by itself. What 15 is without fetch_ahead shows in pipelines alone. The largest
+    crowd, where we may have so many descriptors, is for Redis and the last stages: with poll, one is like the other."""
     if load.get("idle", 0) == 9900:
         few = resource.getrlimit(resource.RLIMIT_NOFILE)[0] < DESCRIPTORS
         return not few and (candidate.name == "redis" or candidate.name.isdigit() and candidate.name >= "14")
@@ -516,8 +515,8 @@ def memory(report: Report) -> None:
             groups[name].append((c.name, max(value, 0.1)))
             rows.append([name, c.name, f"{value:,.1f}"])
     report.say("## Memory\n")
-    report.say("Bytes of resident memory. Keys are 16 bytes, values 16, names of members 12. A busy connection has set a "
-               "value of 100,000 bytes, has got it back, and then a thousand replies in a pipeline.\n")  # fmt: skip
+    report.say("Bytes of resident memory. Keys are 16 bytes, values 16, names of members 12. A busy connection has set "
+               "a value of 100,000 bytes, has got it back, and then a thousand replies in a pipeline.\n")  # fmt: skip
     report.table(("what", "server", "bytes"), rows)
     draw.bars(report.picture("memory", "Bytes of memory"), "Bytes of memory", "bytes", report.machine, groups)
 

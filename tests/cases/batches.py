@@ -167,8 +167,8 @@ def long_and_short_keys_one_at_a_time(chapter: int) -> None:
 
 @case(since=15)
 def each_command_behind_each(chapter: int) -> None:
-    """On a key that is not there, a string, a small set, a large one: what the first of two in a batch deletes, replaces,
-    lets expire or turns into another type, the second one finds so. They answer as they do one at a time."""
+    """On a key that is not there, a string, a small set, a large one: what the first of two in a batch deletes,
+    replaces, lets expire or turns into another type, the second one finds so. They answer as they do one at a time."""
     commands = [
         ["get"], ["set", "v"], ["set", "another length"], ["del"], ["zadd", "5", "n"], ["zadd", "1", "m"],
         ["zrem", "n"], ["zscore", "n"], ["zquery", "0", "", "0", "2"], ["expire", "0"], ["expire", "1000"],

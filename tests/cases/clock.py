@@ -399,8 +399,8 @@ def held_up_behind_poll(chapter: int) -> None:
 
 @case(since=12, inside=True)
 def who_waits_for_us_is_not_idle(chapter: int) -> None:
-    """A turn takes longer than the timeout. Until then the server has read a part of what some clients have sent, or has
-    put it off to later turns: it is answered."""
+    """A turn takes longer than the timeout. Until then the server has read a part of what some clients have sent, or
+    has put it off to later turns: it is answered."""
     clock = Clock()
     size = 64 << 10  # of a reply that is all of a turn
     clock.passes(IDLE + 1)

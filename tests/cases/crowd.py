@@ -51,7 +51,7 @@ def the_kernel_is_told_of_changes_alone(chapter: int) -> None:
         say(conns[7], n)
         be_busy(conns[8])
         if counts.controls or counts.polls > 3 * n:
-            fail(f"for {n} requests one by one, and some at once, the server called epoll_ctl() {counts.controls} times,"
+            fail(f"for {n} requests one by one, some at once, the server called epoll_ctl() {counts.controls} times,"
                  f" and epoll_wait() {counts.polls} times")  # fmt: skip
         slow = stack.enter_context(server.connect(rcvbuf=SMALL))
         say(slow)
@@ -139,7 +139,7 @@ def what_is_left_over_is_kept_and_no_more(chapter: int) -> None:
 
 @case(since=16, inside=True, time_limit=60)
 def thousands_that_were_busy(chapter: int) -> None:
-    """Ten thousand, where this machine lets us have so many: each is sent 100 KB and answered, and stays. 10 MB in all."""
+    """Ten thousand, where this machine lets us have so many: each is sent 100 KB and answered, and stays: 10 MB."""
     n = many(9900)
     if watched():
         return
@@ -162,8 +162,8 @@ def thousands_that_were_busy(chapter: int) -> None:
 
 @case(since=16)
 def descriptors_that_come_back_in_the_same_turn(chapter: int) -> None:
-    """While the server is stopped some clients leave, with and without requests, and others come. They get the descriptors
-    of the first, in the turn in which these are closed, and the answers to what they have asked."""
+    """While the server is stopped some clients leave, with and without requests, and others come. They get the
+    descriptors of the first, in the turn in which these are closed, and the answers to what they have asked."""
     n = 12
     with start(chapter) as server, server.connect() as stays:
         say(stays)
@@ -197,8 +197,8 @@ def descriptors_that_come_back_in_the_same_turn(chapter: int) -> None:
 
 @case(since=16, inside=True)
 def all_that_is_ready_is_seen_in_one_turn(chapter: int) -> None:
-    """300 clients send in time, while the server is stopped; when it goes on, the idle timeout of all is over. Bytes have
-    moved on each connection, so none is closed."""
+    """300 clients send in time, while the server is stopped; when it goes on, the idle timeout of all is over. Bytes
+    have moved on each connection, so none is closed."""
     clock, n = Clock(), 300
     requests, replies = talk(chapter, 2, "crowd")
     with clock.server(chapter, IDLE) as server, ExitStack() as stack:

@@ -306,6 +306,9 @@ def _client_runs(chapter: int) -> "List[Tuple[str, List[str], bytes, Callable[[s
     """What, arguments, standard input, the server's part, the exit status."""
     good = good_talk(chapter)
 
+    def says(*raw: bytes) -> Callable[[socket.socket], None]:
+        return fake.replies(*raw, chapter=chapter)
+
     def serve(sock: socket.socket) -> None:
         if chapter == 3:
             sock.recv(64)
@@ -321,7 +324,7 @@ def _client_runs(chapter: int) -> "List[Tuple[str, List[str], bytes, Callable[[s
     if chapter < 5:
         return runs
     if chapter == 7 or chapter == 8:
-        return runs + [("a reply as long as may be", ["get", "k"], b"", replies(frame(wire.u32(0) + b"x" * 4092)), 0)]
+        return runs + [("a reply as long as may be", ["get", "k"], b"", says(frame(wire.u32(0) + b"x" * 4092)), 0)]
     if chapter < 9:
         return runs
     language = codec(chapter)
@@ -329,20 +332,17 @@ def _client_runs(chapter: int) -> "List[Tuple[str, List[str], bytes, Callable[[s
     if chapter >= wire.RESP_FROM:
         deep = b"*1\r\n" * 900 + nil
 
-    def replies(*raw: bytes) -> Callable[[socket.socket], None]:
-        return fake.replies(*raw, chapter=chapter)
-
     long, too_long = (b"set k " + b"x" * n + b"\nget k\n" for n in (3_000_000, 33 << 20))
 
     return runs + [
-        ("one command", ["set", "k", "v" * 100_000], b"", replies(language.to_client(b"y" * 300_000)), 0),
-        ("an array", ["keys"], b"", replies(deep), 0),
-        ("too many arguments", ["x"] * 1025, b"", replies(nil), int(chapter < wire.RESP_FROM)),
-        ("many lines", [], b"get k\n" * 50, replies(*[nil] * 50), 0),
-        ("long lines and replies", [], long, replies(nil, language.to_client(b"y" * 3_000_000)), 0),
-        ("lines that cannot be sent", [], b'set k "\nget \0\n' + b"x " * 1025 + b"\nget k", replies(nil, nil, nil), 1),
-        ("no line", [], b"", replies(), 0),
-    ] + [("a line that is too long", [], too_long, replies(nil), 1)] * (chapter == 9)
+        ("one command", ["set", "k", "v" * 100_000], b"", says(language.to_client(b"y" * 300_000)), 0),
+        ("an array", ["keys"], b"", says(deep), 0),
+        ("too many arguments", ["x"] * 1025, b"", says(nil), int(chapter < wire.RESP_FROM)),
+        ("many lines", [], b"get k\n" * 50, says(*[nil] * 50), 0),
+        ("long lines and replies", [], long, says(nil, language.to_client(b"y" * 3_000_000)), 0),
+        ("lines that cannot be sent", [], b'set k "\nget \0\n' + b"x " * 1025 + b"\nget k", says(nil, nil, nil), 1),
+        ("no line", [], b"", says(), 0),
+    ] + [("a line that is too long", [], too_long, says(nil), 1)] * (chapter == 9)
 
 
 def _client_sessions(chapter: int, command: List[str], watch: Watch) -> None:

@@ -34,7 +34,8 @@ def test_walks(work: Submission) -> None:
 @points(2, "why not a sixteenth")
 def test_why(work: Submission) -> None:
     """Why a group of 16 lookups waits more than a sixteenth as often for each: section 6."""
-    work.expect_answer(6, "b", form="a letter from a to d", cause="for the tree it is nearly a sixteenth: what is different?")
+    cause = "for the tree it is nearly a sixteenth: what is different?"
+    work.expect_answer(6, "b", form="a letter from a to d", cause=cause)
 
 
 @points(3, "expected, counted, measured", instructor=True)

@@ -176,14 +176,15 @@ FLAGS = ("-w",)
 
 @points(2, "where the walks end")
 def test_ends(work: Submission) -> None:
-    """Walks in a table that grows node by node, of keys that are there and that are not, and in sets of 0 to 299 pairs."""
+    """Walks in a table that grows node by node, of keys that are there and that are not, and in sets of up to 299."""
     lab.passes(work, "ends", SEEN + TABLE + ENDS, flags=FLAGS)
 
 
 @points(3, "along chains")
 def test_chains(work: Submission) -> None:
     """In which order hwalk_all() fetches the nodes of twelve chains."""
-    lab.passes(work, "chains", SEEN + TABLE + CHAINS, "is the loop over the walks inside the one over the steps?", flags=FLAGS)
+    cause = "is the loop over the walks inside the one over the steps?"
+    lab.passes(work, "chains", SEEN + TABLE + CHAINS, cause, flags=FLAGS)
 
 
 @points(3, "down trees")

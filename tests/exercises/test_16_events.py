@@ -9,7 +9,7 @@ LETTER, NUMBER = "a letter from a to d", "a number"
 @points(1, "one by one")
 def test_one_by_one(work: Submission) -> None:
     """Question 1: 500 requests of one client, one by one."""
-    work.expect_answer(1, 0, form=NUMBER, cause="the kernel is told of changes: nothing changes here in what is waited for")
+    work.expect_answer(1, 0, form=NUMBER, cause="the kernel is told of changes: is there one in what is waited for?")
 
 
 @points(1, "a close")

@@ -26,8 +26,8 @@ def test_cuts(work: Submission) -> None:
                         conn.recv(reply)
                     except AssertionError:
                         work.fail(
-                            came=f"five requests were cut behind byte {cut} of {len(data)}; reply number {i + 1} did not come",
-                            expected="an answer to each of the five", cause="what stands in front of what is left over?",
+                            came=f"five requests were cut behind byte {cut} of {len(data)}; reply {i + 1} did not come",
+                            expected="an answer to each of them", cause="what stands in front of what is left over?",
                         )  # fmt: skip
                         raise
 

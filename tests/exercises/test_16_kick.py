@@ -60,8 +60,8 @@ def test_kick(work: Submission) -> None:
 
 @points(4, "one batch")
 def test_one_batch(work: Submission) -> None:
-    """The server is stopped; thirty clients set a key each, one of them kicks, and new ones connect. It goes on. What was
-    set before the kick is there, and what was not is not set any more."""
+    """The server is stopped; thirty clients set a key each, one of them kicks, and new ones connect. It goes on. What
+    was set before the kick is there, and what was not is not set any more."""
     n = 30
     with Server(16, env=PERTURB) as server:
         before = server.fd_count()
@@ -123,5 +123,6 @@ def test_who_waits_for_a_turn(work: Submission) -> None:
 
 @points(2, "the chapter's tests")
 def test_chapter(work: Submission) -> None:
-    """The chapter's tests of descriptors that come back, of long requests, and of connections that go while they wait."""
+    """The chapter's tests of descriptors that come back, of long requests, and of connections that go while they wait.
+    """
     work.chapter_tests("same_turn or one_long_request or long_requests_take or gone_while or used_again")
