@@ -87,8 +87,16 @@ class Browser:
         self.folder = tempfile.mkdtemp(prefix="browser-")
         self.process = subprocess.Popen(
             [found[0], *OPTIONS, f"--user-data-dir={self.folder}", "about:blank"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "HOME": self.folder},
         )  # fmt: skip
+        try:
+            self.attach()
+        except BaseException:
+            self.close()
+            raise
+
+    def attach(self) -> None:
+        """Connects to the page that the browser begins with."""
         told = Path(self.folder, "DevToolsActivePort")
         wait_until(lambda: told.exists() and told.read_text().count("\n") > 0, "the browser has started", 30)
         port, path = told.read_text().split("\n")[:2]
