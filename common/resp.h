@@ -234,6 +234,11 @@ static inline const uint8_t *resp_quoted(const uint8_t *cur, const uint8_t *end,
     return cur < end && (cur + 1 == end || isspace(cur[1])) ? cur + 1 : NULL;
 }
 
+// Tells whether the byte ends a word that is not quoted. (In front of a word more of them are blanks.)
+static inline bool resp_ends_word(uint8_t c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 // Splits a line of `len` bytes into words and adds them to `args`. What they stand for is written
 // to `words`, which has room for the line and a byte more. Returns whether all quotes are closed.
 static inline bool resp_split(const uint8_t *line, size_t len, uint8_t *words,
@@ -247,7 +252,7 @@ static inline bool resp_split(const uint8_t *line, size_t len, uint8_t *words,
             return true;
         }
         uint8_t *word = words;
-        while (line < end && !strchr(" \n\r\t", *line ? *line : 'x')) {
+        while (line < end && !resp_ends_word(*line)) {
             if (*line != '"' && *line != '\'') {
                 *words++ = *line++;
             } else if (!(line = resp_quoted(line + 1, end, &words))) {

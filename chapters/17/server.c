@@ -947,20 +947,24 @@ struct zadd_options {
     bool nx, xx, gt, lt, ch, incr;
 };
 
-// Returns whether there are pairs behind the options of `zadd`, and the options go together; says
-// so where that is not so. *first is where the first pair begins.
+// Returns where an option of `zadd` is noted, NULL where the word is none.
+static bool *zadd_flag(struct zadd_options *options, const struct slice *word) {
+    return is_word(word, "nx")     ? &options->nx
+           : is_word(word, "xx")   ? &options->xx
+           : is_word(word, "gt")   ? &options->gt
+           : is_word(word, "lt")   ? &options->lt
+           : is_word(word, "ch")   ? &options->ch
+           : is_word(word, "incr") ? &options->incr
+                                   : NULL;
+}
+
+// Returns whether there are pairs behind the options of `zadd`, and the options go together; says so
+// where that is not so. *first is where the first pair begins.
 static bool parse_zadd_options(const struct request *req, struct zadd_options *options, int *first,
                                struct reply *out) {
-    static const char *const words[] = {"nx", "xx", "gt", "lt", "ch", "incr"};
-    bool *flags[] = {
-        &options->nx, &options->xx, &options->gt, &options->lt, &options->ch, &options->incr};
     int i = 2;
-    for (size_t w = 0; i < req->nargs && w < 6; w++) {
-        if (is_word(&req->args[i], words[w])) {
-            *flags[w] = true;
-            i++;
-            w = (size_t)-1; // the next word, from the first option on
-        }
+    for (bool *flag; i < req->nargs && (flag = zadd_flag(options, &req->args[i])); i++) {
+        *flag = true;
     }
     *first = i;
     if (i == req->nargs || (req->nargs - i) % 2 != 0) {
