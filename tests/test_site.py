@@ -218,6 +218,25 @@ def test_a_prediction_folds_its_answer(tmp_path: Path) -> None:
     assert folded and re.search(r"<kbd>ls</kbd>.*It was x\.</p>", folded[1], re.S)
 
 
+def test_the_first_mention_of_a_term_is_a_link(tmp_path: Path) -> None:
+    (tmp_path / "glossary.md").write_text(
+        "- **event loop** ([05](5.md#a)): Waits for all. More.\n- **key** ([07](7.md)): A name\n  of `a` value.\n"
+        "- **block (a call)** ([02](2.md)): To wait.\n"
+    )
+    terms = website_text.terms_of(book_blocks.read(tmp_path / "glossary.md"))
+    assert [(t.name, t.chapter, t.sentence) for t in terms][:2] == [
+        ("event loop", "05", "Waits for all."), ("key", "07", "A name of a value."),
+    ]  # fmt: skip
+    for chapter, linked in (("05", ["event loop"]), ("07", ["event loop", "keys"])):
+        path = tmp_path / f"{chapter}-page.md"
+        path.write_text("Its `key` and *keys*, all keys\nblock the event\nloop; [a key](x.md) too.\n")
+        page = website_text.Text(book_blocks.read(path), lambda target: target, lambda alt, target: "")
+        page.know(terms, "g.html")
+        term = r'<a class="term" href="g.html#term-[\w-]+" aria-description="[^"]+">(.*?)</a>'
+        found = re.findall(term, page.html(), re.S)
+        assert sorted(" ".join(each.split()) for each in found) == linked
+
+
 def test_the_two_terminals() -> None:
     html = website_code.terminal(
         "server$ ./server\n$ cat <<'E'\nserver| no\nE\nout\nserver| hello\nserver^C\n[exit 130]\n$ x\n[exit 1]\n"

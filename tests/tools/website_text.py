@@ -93,7 +93,7 @@ class Text:
         self.glossary = glossary
         plain = [t for t in terms if not re.search(r"[(),]", t.name) and t.is_meant(self.page.chapter)]
         self.terms = {t.name.lower(): t for t in plain}
-        names = sorted((re.escape(t.name) for t in plain), key=len, reverse=True)
+        names = sorted((re.escape(t.name).replace("\\ ", r"\s+") for t in plain), key=len, reverse=True)
         self.terms_pattern = re.compile(rf"(?<![\w-])({'|'.join(names)})(e?s)?(?![\w-])", re.I) if names else None
 
     def error(self, number: int, why: str) -> BookError:
@@ -290,7 +290,7 @@ class Text:
             return escape(text, False)
         out, at = [], 0
         for found in self.terms_pattern.finditer(text):
-            term = self.terms.pop(found.group(1).lower(), None)
+            term = self.terms.pop(" ".join(found.group(1).lower().split()), None)
             if term:
                 href = f"{self.glossary}#{term.anchor}"
                 said = escape(term.sentence)
