@@ -17,8 +17,8 @@
 // A walk changes nothing, and where it ends is a hint: two keys may have the same hash code. It is
 // void as soon as the structure changes.
 //
-// The functions are inlined by force. To gcc, a function that only prefetches has no effect, and it
-// may drop the call.
+// The functions are inlined by force. To a compiler, a function that only prefetches has no effect,
+// and gcc drops calls of such a function.
 #pragma once
 
 #include <stdbool.h>
