@@ -4,8 +4,8 @@ from __future__ import annotations
 import pytest
 
 from cases import (
-    Case, abuse, basics, batches, cases, client_errors, clients, clock, crowd, framing, idle, leaks, logs, memory,
-    merges, processes, readme, real_clients, replies, resp, strings, trouble, ttl, zsets,
+    Case, abuse, basics, batches, beside_redis, cases, client_errors, clients, clock, crowd, framing, idle,
+    leaks, logs, memory, merges, processes, readme, real_clients, replies, resp, strings, trouble, ttl, zsets,
 )  # fmt: skip
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
@@ -107,6 +107,6 @@ def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 17)
 
 
-@pytest.mark.parametrize("case", cases(17, real_clients))
+@pytest.mark.parametrize("case", cases(17, real_clients, beside_redis))
 def test_real_clients(case: Case) -> None:
     case(17)

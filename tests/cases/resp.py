@@ -292,7 +292,7 @@ def mutated_streams(chapter: int) -> None:
     with start(chapter) as server:
         while time.monotonic() < end:
             data = mutated(rng)
-            requests, wrong = resp.understood(data)
+            requests, wrong, _ = resp.understood(data)
             names = [words[0].lower() if words else b"" for words in requests]
             if b"quit" in names:
                 requests, wrong = requests[: names.index(b"quit") + 1], ""

@@ -114,7 +114,8 @@ class Conn:
         """Waits for the next message and returns it decoded; with expect=, compares it."""
         sent = self._first_unanswered()
         self.wanted = [expect]
-        return self.check(self.recv_body(), expect, sent)
+        pieces = self._pieces() if self._first_unanswered_is_whole() else 1
+        return self.check(self.recv_body(), expect, sent, pieces=pieces)
 
     def recv_body(self) -> bytes:
         """Waits for the next message and returns its body as it is."""
@@ -254,7 +255,7 @@ class Conn:
 
     def check(
         self, body: bytes, expect: object, request: Union[bytes, Sequence[Arg], None] = None, where: str = "",
-        beside: Sequence[object] = (),
+        beside: Sequence[object] = (), pieces: int = 1,
     ) -> object:  # fmt: skip
         """Decodes a reply body and compares it; fails with an explanation. Returns the value.
 
@@ -276,6 +277,8 @@ class Conn:
             plain = plain.encode() if isinstance(plain, str) else plain
             mark = _first_difference(self.codec.reply(plain)[self.codec.head :], body)
             why = self._why_here(value, request, beside) or _why(expect, value)
+            if pieces > 1 and not self.codec.head:  # a length is easily seen to be missing, a line is not
+                why = diagnose.in_pieces(pieces)
         self._remember(request)
         if not problem:
             return value
@@ -591,6 +594,8 @@ def _why(expected: object, got: object) -> str:
         found = lambda reply: reply.data if reply.status == 0 else None  # noqa: E731
         if isinstance(got, Status) and 1 not in (expected.status, got.status):
             return _why(found(expected), found(got))
+    if isinstance(expected, resp.Simple) and not isinstance(got, Err):
+        return f"this command has a short text for an answer: +{expected.decode()} and the end of a line"
     if isinstance(expected, bytes) and isinstance(got, bytes):
         if expected.startswith(got) and b"\0" in expected[len(got) : len(got) + 1]:
             return "is it taken for a C string? it may hold any bytes, also NUL"

@@ -260,14 +260,19 @@ def read_it_all(conn: "Conn", here: List[Call], calls: List[Call]) -> Cause:
     )
 
 
+def in_pieces(pieces: int) -> str:
+    """For a request that did not come at once."""
+    return (
+        f"does the server handle a request that arrives in {pieces} pieces? One read() may bring half a request: "
+        "keep the bytes, and go on reading, until the whole of it is there."
+    )
+
+
 def by_what_was_sent(conn: "Conn") -> str:
     """A cause that the way of sending tells, or "" ."""
     pieces = conn._pieces()
     if pieces > 1 and conn._first_unanswered_is_whole():
-        return (
-            f"does the server handle a request that arrives in {pieces} pieces? One read() may bring half a request: "
-            "keep the bytes, and go on reading, until the whole of it is there."
-        )
+        return in_pieces(pieces)
     together = bool(conn.answered and conn.cuts and conn.answered not in conn.cuts)  # sent with the one before
     if together or len(requests(conn.codec, bytes(conn.unanswered[: 1 << 18]), 2)) > 1:
         return (

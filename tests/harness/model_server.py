@@ -1,5 +1,5 @@
-"""A server of every chapter from 04 on in Python, around the model: an example of "any language", and
-what the harness tests itself with.
+"""A server of the chapters from 04 on in Python, around the model: an example of "any language", and
+what the harness tests itself with. From 17 on it speaks RESP.
 
     python3 tests/harness/model_server.py 09
 """
@@ -16,8 +16,9 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from harness import wire  # noqa: E402
+from harness import resp, wire  # noqa: E402
 from harness.model import Model  # noqa: E402
+from harness.resp_model import RespModel  # noqa: E402
 
 
 def serve(sock: socket.socket, chapter: int, model: Model, lock: threading.Lock) -> None:
@@ -43,6 +44,41 @@ def serve(sock: socket.socket, chapter: int, model: Model, lock: threading.Lock)
             if not more:
                 return
             data += more
+
+
+def serve_resp(sock: socket.socket, model: RespModel, lock: threading.Lock) -> None:
+    """The same for chapter 17: as many requests as are whole are answered, in either version."""
+    data, version = b"", 2
+    with sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while True:
+            more = sock.recv(1 << 16)
+            if not more:
+                return
+            data += more
+            requests, wrong, used = resp.understood(data)
+            data = data[used:]
+            out = b""
+            for words in filter(None, requests):
+                name = words[0].lower()
+                if name == b"hello":
+                    version = 3 if words[1:2] == [b"3"] else version
+                    reply: object = resp.Map([(b"server", b"model"), (b"proto", version)])
+                elif name == b"quit":
+                    reply = resp.OK
+                else:
+                    with lock:
+                        reply = resp.plain(model.do(*words))
+                out += resp.encode(reply, version)
+                if name == b"quit":
+                    wrong = "quit"
+                    break
+            if wrong and wrong != "quit":
+                out += resp.encode(wire.Err(4, resp.PROTOCOL + wrong))
+            sock.sendall(out)
+            if wrong:
+                hang_up(sock)
+                return
 
 
 def hang_up(sock: socket.socket) -> None:
@@ -72,15 +108,19 @@ def main() -> None:
     for sig in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sig, lambda *_: os._exit(0))
     print("listening on %s:%d" % listener.getsockname(), file=sys.stderr, flush=True)
-    model, lock = Model(chapter), threading.Lock()
+    lock = threading.Lock()
+    model = RespModel(chapter) if chapter >= wire.RESP_FROM else Model(chapter)
     while True:
         sock, _ = listener.accept()
         threading.Thread(target=_serve, args=(sock, chapter, model, lock), daemon=True).start()
 
 
-def _serve(*args: object) -> None:
+def _serve(sock: socket.socket, chapter: int, model: Model, lock: threading.Lock) -> None:
     try:
-        serve(*args)  # type: ignore[arg-type]
+        if isinstance(model, RespModel):
+            serve_resp(sock, model, lock)
+        else:
+            serve(sock, chapter, model, lock)
     except OSError:
         pass  # that connection ended
 

@@ -156,7 +156,7 @@ def _number(text: bytes, at: int, what: str, most: int) -> int:
 
 
 ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
-WORD = re.compile(rb"""\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\'|[^'])*)'|([^\s"']+))""", re.DOTALL)
+WORD = re.compile(rb"""\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\'|[^'\\]|\\(?!'))*)'|([^\s"']+))""", re.DOTALL)
 
 
 def split_inline(line: bytes) -> List[bytes]:
@@ -192,19 +192,24 @@ def _single(text: bytes) -> bytes:
     return text.replace(b"\\'", b"'")
 
 
-def understood(data: bytes, most: int = 1 << 20, limit: int = 32 << 20) -> Tuple[List[List[bytes]], str]:
-    """All requests in a stream, empty ones too, and why there are no more: Redis's words, or "" where more may come.
+def understood(data: bytes, most: int = 1 << 20, limit: int = 32 << 20) -> Tuple[List[List[bytes]], str, int]:
+    """All requests in a stream, empty ones too; why there are no more: Redis's words, or "" where more may come; and
+    how many bytes they take.
 
-    most is the number of strings that there may be, limit the bytes of a string. For streams shorter than a line.
+    most is the number of strings that there may be, limit the bytes of a string.
     """
     requests: List[List[bytes]] = []
-    at = 0
+    at = used = 0
     try:
         while at < len(data):
             if data[at : at + 1] != b"*":
-                end = data.index(b"\n", at)
+                end = data.find(b"\n", at)
+                if (end if end >= 0 else len(data)) - at > MAX_INLINE:
+                    raise WireError(at, "too big inline request")
+                if end < 0:
+                    break
                 requests.append(split_inline(data[at:end]))
-                at = end + 1
+                at = used = end + 1
                 continue
             count, at = _head(data, at, "*", "invalid multibulk length", most)
             words = []
@@ -213,21 +218,24 @@ def understood(data: bytes, most: int = 1 << 20, limit: int = 32 << 20) -> Tuple
                 if size < 0:
                     raise WireError(at, "invalid bulk length")
                 if at + size + 2 > len(data):
-                    return requests, ""
+                    return requests, "", used
                 words.append(data[at : at + size])
                 at += size + 2
             requests.append(words)
+            used = at
     except WireError as e:
-        return requests, str(e)
+        return requests, str(e), used
     except ValueError:
         pass  # a line that is not whole
-    return requests, ""
+    return requests, "", used
 
 
 def _head(data: bytes, at: int, kind: str, what: str, most: int) -> Tuple[int, int]:
     """The number behind * or $, and where the next thing begins. ValueError where the line is not whole."""
-    end = data.index(b"\r", at)
-    if end + 1 == len(data):
+    end = data.find(b"\r", at)
+    if end < 0 and len(data) - at > MAX_INLINE:
+        raise WireError(at, "too big mbulk count string" if kind == "*" else "too big bulk count string")
+    if end < 0 or end + 1 == len(data):
         raise ValueError
     if data[at : at + 1] != kind.encode():
         found = b" " if data[at] < 32 else data[at : at + 1]
