@@ -161,7 +161,7 @@ static void measure_size(uint8_t *block, size_t size) {
 int main(int argc, char **argv) {
     char *end = "";
     unsigned long mib = argc > 1 ? strtoul(argv[1], &end, 10) : k_default_mib;
-    if (argc > 2 || *end || mib < 1 || mib > 1 << 20 || (mib & (mib - 1)) != 0) {
+    if (argc > 2 || *end || mib < 1 || mib > SIZE_MAX >> 21 || (mib & (mib - 1)) != 0) {
         msg("usage: %s [MIB], a power of two", argv[0]);
         return 1;
     }
