@@ -33,7 +33,7 @@ ARITY: Dict[bytes, int] = {
     b"ping": -1, b"echo": 2, b"quit": -1, b"hello": -1, b"select": 2, b"command": -1, b"client": -2, b"config": -2,
     b"info": -1, b"dbsize": 1, b"flushdb": -1, b"flushall": -1, b"exists": -2, b"unlink": -2, b"type": 2, b"mget": -2,
     b"mset": -3, b"incr": 2, b"decr": 2, b"incrby": 3, b"decrby": 3, b"append": 3, b"strlen": 2, b"zcard": 2,
-    b"zrank": 3, b"zrevrank": 3,
+    b"zrank": 3, b"zrevrank": 3, b"zincrby": 4,
     b"zcount": 4, b"zrange": -4, b"zrangebyscore": -4,
 }  # fmt: skip
 

@@ -187,6 +187,18 @@ class RespModel(Model):
         self.values[key] = zset
         return len(zset) - before
 
+    def do_zincrby(self, key: bytes, amount: bytes, name: bytes) -> object:
+        more = parse_double(amount)
+        if more is None:
+            return Err(ERR_ARG, NO_FLOAT)
+        zset = self.zset(key)
+        score = zset.get(name, 0.0) + more
+        if score != score:
+            return Err(ERR_ARG, "ERR resulting score is not a number (NaN)")
+        zset[name] = score + 0.0
+        self.values[key] = zset
+        return Score(score)
+
     def do_zrem(self, key: bytes, *names: bytes) -> object:
         zset = self.zset(key)
         there = [name for name in dict.fromkeys(names) if name in zset]
@@ -370,6 +382,8 @@ class RespGenerator(Generator):
         if name == b"zquery":
             return [key, self._argument(b"zadd", 2, keys), pick(NAMES), number(OFFSETS, BAD_INTS, 0.03),
                     number(LIMITS, BAD_INTS, 0.03)]  # fmt: skip
+        if name == b"zincrby":
+            return [key, self._argument(b"zadd", 2, keys), pick(NAMES)]
         if name == b"zcount":
             return [key, self._range(), self._range()]
         if name == b"zrange":

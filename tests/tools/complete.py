@@ -17,7 +17,7 @@ from typing import Dict, List
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 
 import stages  # noqa: E402
-from harness import model  # noqa: E402
+from harness import model, resp, wire  # noqa: E402
 from harness.vectors import Vector, load_vectors  # noqa: E402
 from layout import ROOT, before, cells, chapter, chapters, quit_with  # noqa: E402
 
@@ -44,9 +44,9 @@ TEST = '''\
 
 
 def commands(root: Path, name: str) -> Dict[str, int]:
-    """The commands of a stage's server, and how many strings each has with its own name."""
+    """The commands of a stage's server, and how many strings each has with its own name: with a minus, at least."""
     text = (root / "chapters" / name / "server.c").read_text(encoding="utf-8")
-    return {word: int(count) for word, count in re.findall(r'^ *\{"(\w+)", (\d+), do_\w+\},', text, re.MULTILINE)}
+    return {word: int(count) for word, count in re.findall(r'^ *\{"(\w+)", (-?\d+),.* do_\w+[,}]', text, re.MULTILINE)}
 
 
 def column(path: Path, pattern: str) -> List[List[str]]:
@@ -100,6 +100,7 @@ def missing_of_commands(root: Path, name: str) -> List[str]:
     old = commands(root, earlier) if earlier else {}
     said = " ".join(row[1] for row in column(root / "book/protocol.md", f"{name}$"))
     found: List[str] = []
+    speaks_resp = int(name) >= wire.RESP_FROM
     new = {word: count for word, count in commands(root, name).items() if word not in old}
     sent = " ".join(vector.looks_at() for vector in vectors(root) * bool(new) if vector.first == int(name))
     for word, count in new.items():
@@ -111,7 +112,9 @@ def missing_of_commands(root: Path, name: str) -> List[str]:
             found.append(
                 f"tests/vectors/{name}-slug.json: a vector that sends `{word}`; tests/vectors/README.md has the form"
             )
-        if model.COMMANDS.get(word.encode()) != (int(name), count):
+        if speaks_resp and resp.ARITY.get(word.encode()) != count:
+            found.append(f'tests/harness/resp.py: in ARITY\n    b"{word}": {count},')
+        elif not speaks_resp and model.COMMANDS.get(word.encode()) != (int(name), count):
             entry = f'b"{word}": ({int(name)}, {count}),'
             found.append(f"tests/harness/model.py: do_{word}, and in COMMANDS\n    {entry}")
     return found
