@@ -57,7 +57,7 @@ def test_printed(work: Submission) -> None:
         ([[]] * 5000, "an array of 5000 empty arrays"),
         ([[[i, [None]], []] for i in range(3000)], "3000 arrays in an array, with arrays in them"),
     ):
-        expect_printed(work, wire.encode_value(value), text_of(value), what)
+        expect_printed(work, wire.encode_value(value), text_of(9, value), what)
     body, text = nested(900)
     three = bytes([wire.ARR]) + wire.u32(3) + body * 3, "(arr) len=3\n" + text * 3 + "(arr) end\n"
     expect_printed(work, *three, "an array of three values, each 900 deep")
