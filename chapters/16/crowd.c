@@ -48,11 +48,12 @@ static pid_t start(const char *path, uint16_t *port) {
     }
     close(ends[1]);
     FILE *log = fdopen(ends[0], "r"); // stays open: the server may have more to say
-    char line[200];
+    char line[200] = "";
     unsigned found;
     if (!log || !fgets(line, sizeof(line), log) ||
         sscanf(line, "listening on 127.0.0.1:%u", &found) != 1) {
-        msg("%s does not say where it listens", path);
+        line[strcspn(line, "\n")] = '\0';
+        msg("%s should say where it listens, and says \"%s\"", path, line);
         exit(1);
     }
     *port = (uint16_t)found;
