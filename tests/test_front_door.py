@@ -238,6 +238,10 @@ TYPOS = {
     "test-04 SERVER=true CLIENT=./Makefile": "make test-04: CLIENT=./Makefile may not be executed: chmod +x ./Makefile",
     "test-04 HEADERS=nowhere": "HEADERS=nowhere: there is no such folder",
     "test-04 HEADERS=chapters": "HEADERS=chapters: none of the headers of common/ is in that folder",
+    "test-04 TEST_TIME_FACTOR=x": "TEST_TIME_FACTOR=x: not a number above 0, such as 4 or 0.5",
+    "test-04 TEST_TIME_FACTOR=0.0": "TEST_TIME_FACTOR=0.0: not a number above 0, such as 4 or 0.5",
+    "test-04 JOBS=0": "JOBS=0: not a whole number from 1 on",
+    "class-check N=all": "N=all: not a whole number from 1 on",
     "03 CC=nocc": "make 03: there is no compiler nocc; without CC= it is cc",
 }
 

@@ -86,6 +86,14 @@ def headers(folder: str) -> None:
         raise Refused(f"HEADERS={folder}: none of the headers of common/ is in that folder")
 
 
+def number(name: str, value: str) -> None:
+    """Is it the number that this variable has to be?"""
+    if name in ("JOBS", "N") and not re.fullmatch(r"0*[1-9][0-9]*", value):
+        raise Refused(f"{name}={value}: not a whole number from 1 on")
+    if name == "TEST_TIME_FACTOR" and not re.fullmatch(r"(?=.*[1-9])[0-9]+(\.[0-9]+)?", value):
+        raise Refused(f"{name}={value}: not a number above 0, such as 4 or 0.5")
+
+
 # ---- goals --------------------------------------------------------------------------------------
 
 
@@ -211,6 +219,8 @@ def main(goals: List[str], given: Dict[str, str]) -> str:
     try:
         for name in given:
             known(name)
+            if given[name]:
+                number(name, given[name])
         for goal, after in zip(goals, goals[1:] + [""]):
             goal_is_there(goal, after)
         for goal in goals or ["all"]:
