@@ -9,10 +9,16 @@ Prints nothing else; exit status 1 where something is missing. .github/CONTRIBUT
 from __future__ import annotations
 
 import functools
+import importlib.util
+import os
 import re
 import sys
 from pathlib import Path
 from typing import Dict, List
+
+if not importlib.util.find_spec("pytest"):  # it is needed below, and another Python may have it
+    finder = str(Path(__file__).resolve().with_name("findpython.sh"))
+    os.execvp("sh", ["sh", finder, "pytest", *sys.argv])
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 
