@@ -796,7 +796,11 @@ def main(argv: List[str]) -> int:
                 changed += done
                 found += left
             print("\n".join([f"changed {c}" for c in changed]) or "Nothing to change.")
+            # What one step lacks, all that are built on it lack as well, and behind a place of their own.
+            found = [p for p in dict.fromkeys(found) if not any(p != q and p.endswith(": " + q) for q in found)]
             print("".join(f"\n{p}\n" for p in found), end="")
+            if found:
+                print("\nMend these in book/ by hand, then make book-update again: what builds on them may follow.")
             return 1 if found else 0
         if verb == "play" and names:
             for page in chosen(names):
