@@ -101,7 +101,7 @@ bench: build ; @$(python) tests/bench/bench.py normal $(ARGS)
 bench-quick bench-full: build ; @$(python) tests/bench/bench.py $(@:bench-%=%) $(ARGS)
 
 book-check: build ; @$(run) book -- $(ARGS) && $(python) tests/tools/book.py measure
-book-update: ; @$(python) tests/tools/book.py update
+book-update: ; @$(python) tests/tools/stages.py road && $(python) tests/tools/book.py update
 check-all: ; @$(python) tests/tools/check.py
 
 # --- Exercises: make start-04-buffered-reads ---

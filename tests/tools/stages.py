@@ -4,6 +4,7 @@
     stages.py check [NN]   prints what breaks the rules; exit status 1 where something does
     stages.py table NN     prints the table of chapters/NN/README.md as the sources want it,
                            keeping what the README says under "what for"
+    stages.py road         writes the lines of each server.c into README.md
     stages.py count        lines of code by chapter, and the size of each diff. "with headers" and the
                            column after it count the whole server, *_check() functions left out
 
@@ -371,8 +372,8 @@ def size_problems(root: Path = ROOT) -> List[str]:
 ROAD = "lines of server.c"  # a column of README.md
 
 
-def road_problems(root: Path = ROOT) -> List[str]:
-    """Where README.md's table of the road and the sources differ in the lines of server.c."""
+def road(root: Path) -> Dict[str, Tuple[int, str]]:
+    """For each chapter in README.md's table of the road: the number of that line, and the lines of server.c it says."""
     said: Dict[str, Tuple[int, str]] = {}
     inside = False
     for number, line in enumerate((root / "README.md").read_text(encoding="utf-8").splitlines(), 1):
@@ -381,6 +382,26 @@ def road_problems(root: Path = ROOT) -> List[str]:
         link = re.match(r"\[(\d\d)\]", row[0]) if inside and row else None
         if link:
             said[link.group(1)] = number, row[-1]
+    return said
+
+
+def write_road(root: Path = ROOT) -> List[str]:
+    """Writes the lines of each server.c into README.md; returns what was changed."""
+    readme = root / "README.md"
+    page, changed = readme.read_text(encoding="utf-8").splitlines(keepends=True), []
+    for name, (number, said) in road(root).items():
+        lines = str(pair(root, name, PAIR[0]).code_lines()) if name in chapters(root) else said
+        if lines != said:
+            page[number - 1] = re.sub(r"[^|]*\|\s*$", f" {lines} |\n", page[number - 1])
+            changed.append(f"README.md:{number}: {lines} lines of code in chapter {name}")
+    if changed:
+        readme.write_text("".join(page), encoding="utf-8")
+    return changed
+
+
+def road_problems(root: Path = ROOT) -> List[str]:
+    """Where README.md's table of the road and the sources differ in the lines of server.c."""
+    said = road(root)
     if not said:
         return [f"README.md has no table with the last column `{ROAD}` and rows that begin with [NN](chapters/NN)"]
     found = []
@@ -392,7 +413,7 @@ def road_problems(root: Path = ROOT) -> List[str]:
         elif text != lines:
             found.append(
                 f"README.md:{number}: the server.c of chapter {name} has {lines} lines of code: "
-                f"write {lines} for {text or 'nothing'}"
+                f"write {lines} for {text or 'nothing'}, or make book-update"
             )
     return found
 
@@ -436,6 +457,8 @@ def main(argv: List[str], root: Path = ROOT) -> int:
     try:
         if argv == ["count"]:
             print(count(root))
+        elif argv == ["road"]:
+            print("".join(f"changed {c}\n" for c in write_road(root)), end="")
         elif len(argv) == 2 and argv[0] == "table":
             print(table(root, chapter(argv[1], root)))
         elif argv[:1] == ["check"] and len(argv) <= 2:
@@ -447,7 +470,7 @@ def main(argv: List[str], root: Path = ROOT) -> int:
             print("\n\n".join(found) or "The stages keep all the rules.")
             return 1 if found else 0
         else:
-            quit_with("usage: stages.py check [NN] | table NN | count")
+            quit_with("usage: stages.py check [NN] | table NN | road | count")
     except (Problem, csource.Unreadable) as problem:
         quit_with(str(problem))
     return 0
