@@ -236,6 +236,7 @@ TYPOS = {
     "test-04 HEADER=x": "there is no variable HEADER, did you mean HEADERS=? (make help has them)",
     "test-04 SERVER=nowhere/server": "make test-04: SERVER=nowhere/server: there is no such program",
     "test-04 SERVER=true CLIENT=./Makefile": "make test-04: CLIENT=./Makefile may not be executed: chmod +x ./Makefile",
+    "test-04 WRAPPER=valgrnd": "make test-04: WRAPPER=valgrnd: there is no such program",
     "test-04 HEADERS=nowhere": "HEADERS=nowhere: there is no such folder",
     "test-04 HEADERS=chapters": "HEADERS=chapters: none of the headers of common/ is in that folder",
     "test-04 TEST_TIME_FACTOR=x": "TEST_TIME_FACTOR=x: not a number above 0, such as 4 or 0.5",

@@ -70,7 +70,7 @@ def known(name: str) -> None:
 
 
 def runnable(name: str, command: str, chapter: str) -> None:
-    """Is the program there that SERVER or CLIENT names?"""
+    """Is the program there that SERVER, CLIENT or WRAPPER names?"""
     program = re.sub(r"\bNN\b", chapter, command.split()[0]) if command.split() else ""
     if "/" in program and os.path.isfile(program) and not os.access(program, os.X_OK):
         raise Refused(f"{name}={program} may not be executed: chmod +x {program}")
@@ -195,7 +195,7 @@ def can_be_done(goal: str, env: Dict[str, str]) -> None:
     if goal == "hunts" and not env.get("ROSTER") and not os.path.isdir(env.get("SUBMISSIONS", "")):
         usage = "ROSTER=class.csv, a line for each student, makes them; SUBMISSIONS=folder grades what comes back"
         raise Refused(usage)
-    for name in ("SERVER", "CLIENT"):
+    for name in ("SERVER", "CLIENT", "WRAPPER"):
         runnable(name, env.get(name, ""), goal[5:] if stem == "test" and goal != stem else CHAPTERS[0])
     if stem == "run":
         free(env.get("PORT") or "1234", goal)
