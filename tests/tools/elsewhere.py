@@ -17,7 +17,7 @@ from typing import List
 
 from layout import ROOT
 
-TESTED = ["06", "14"]
+TESTED = {"06": "", "14": '-m "not carried"'}  # with what pytest is told: what 14 carries, 06 has in good part
 
 
 def make(*words: str) -> str:
@@ -47,9 +47,9 @@ def main(compiler: List[str]) -> int:
         if done.returncode:
             return 1
     passed = 0
-    for chapter in TESTED:
+    for chapter, options in TESTED.items():
         programs = [f"{name.upper()}={folder}/{chapter}/{name}" for name in ("server", "client")]
-        counts = re.findall(r"^(\d+) passed", make(f"test-{chapter}", *programs), re.M)
+        counts = re.findall(r"^(\d+) passed", make(f"test-{chapter}", *programs, f"ARGS={options}"), re.M)
         passed += int(counts[-1])
     print(f"{passed} passed, 0 failed")
     return 0
