@@ -107,9 +107,9 @@ class Vector:
         messages are cut and joined is what the cases of framing look at."""
         if self.prints:
             return "client.print_* client.on_response client.read_res"
-        words = {name.decode() for step in self.steps for name in COMMANDS if name in step.send[:LARGE].lower()}
-        if self.first >= wire.RESP_FROM:
-            words = {name.decode() for name in resp.ARITY if any(name in step.send.lower() for step in self.steps)}
+        sent = [beginning(step.send_spec).lower() for step in self.steps]
+        names = resp.ARITY if self.first >= wire.RESP_FROM else COMMANDS
+        words = {name.decode() for name in names if any(name in data for data in sent)}
         return " ".join(["one_request do_request reply_request reject_input", *(f"do_{w}" for w in words)])
 
     def holds_for(self, chapter: int) -> bool:
@@ -142,13 +142,18 @@ def to_bytes(spec: BytesSpec) -> bytes:
     return b"".join(map(_part, spec))
 
 
-def _part(part: Union[str, Dict[str, object]]) -> bytes:
+def beginning(spec: BytesSpec) -> bytes:
+    """The same, where no part is repeated beyond the first LARGE bytes: to look at, at little cost."""
+    return to_bytes(spec) if isinstance(spec, str) else b"".join(_part(part, LARGE) for part in spec)
+
+
+def _part(part: Union[str, Dict[str, object]], most: int = 1 << 40) -> bytes:
     if isinstance(part, str):
         return bytes.fromhex(part)
     times = part.get("times", 1)
     assert isinstance(times, int) and set(part) - {"times"} in ({"hex"}, {"text"}), part
     data = bytes.fromhex(str(part["hex"])) if "hex" in part else str(part["text"]).encode("latin-1")
-    return data * times
+    return data * min(times, most // max(1, len(data)) + 1)
 
 
 def split_replies(language: "Binary | Resp", data: bytes) -> Tuple[List[bytes], bytes]:
@@ -190,7 +195,7 @@ def _step(raw: Dict[str, object]) -> Step:
     assert len(free) + ("reply" in raw) <= 1, f"more than one reply in {raw}"
     specs = {f"{k}_spec": raw.pop(k) for k in ("send", "reply") if k in raw}
     step = Step(free=free, **specs, **raw)  # type: ignore[arg-type]
-    assert step.send is not None and step.reply is not None  # they can be read
+    beginning(step.send_spec), beginning(step.reply_spec)  # they can be read
     return step
 
 
