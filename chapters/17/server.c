@@ -51,6 +51,7 @@ enum {
     k_max_freed = 100000,
     k_accept_retry_ms = 100,
     k_send_buffer = 128 << 10, // bytes that the system keeps for a client, twice that on Linux
+    k_max_dropped = 4 << 20,   // bytes behind a bad request after which its client is cut off
     k_idle_timeout_ms = 5000,
     k_max_works = 200, // keys and pairs that expire in one turn, and one more for each request
     k_threads = 4,
@@ -157,6 +158,7 @@ struct conn {
     bool eof;        // the client has sent all it will send
     bool bad;        // the client has sent a bad request, or quit: it gets no more replies
     bool resp3;      // replies are in version 3 of RESP
+    size_t dropped;  // bytes that came behind a bad request
     struct buf rbuf; // received, not answered yet
     struct buf wbuf; // answered, not sent yet
     struct resp_parser parser; // how much of the first request in rbuf is there
@@ -2452,14 +2454,18 @@ static void state_res(struct conn *conn) {
     }
 }
 
-// Reads what still comes behind a bad message, and drops it. We must not close yet: a close with
-// input unread sends a reset, and that destroys replies which are still on their way.
+// Reads what still comes behind a bad request, and drops it. We must not close yet: a close with
+// input unread sends a reset, and that destroys replies which are still on their way. But a client
+// that sends and sends does not read them, and a reset is what ends it.
 static void state_bad(struct conn *conn) {
     uint8_t unread[4096];
     ssize_t n = recv(conn->fd, unread, sizeof(unread), 0);
     if (n > 0) {
         renew_idle(conn);
-    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        conn->dropped += (size_t)n;
+    }
+    bool gone = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+    if (gone || conn->dropped > k_max_dropped) {
         conn->state = STATE_END;
     }
 }

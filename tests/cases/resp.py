@@ -3,9 +3,11 @@ ask first. All that does not say `ours` holds for Redis as well: make test-17 SE
 """
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import re
+import socket
 import time
 from contextlib import ExitStack
 from typing import Dict, List, Sequence, Tuple
@@ -194,6 +196,20 @@ def protocol_errors(chapter: int) -> None:
                 conn.recv(PONG)
                 conn.expect_refused(text)
         say(other)
+
+
+@case(since=17)
+def sends_for_ever(chapter: int) -> None:
+    """A client does not read why its request is bad, and sends on and on. It is cut off, and the others are served."""
+    most, sent = 256 * MIB, 0
+    with start(chapter) as server, socket.create_connection(("127.0.0.1", server.port), settings.limit(10)) as sock:
+        sock.sendall(b"*x\r\n")
+        with contextlib.suppress(ConnectionError):
+            while sent < most:
+                sent += sock.send(b"x" * 65536)
+        if sent >= most:
+            fail("a client has sent 256 MiB behind a bad request, and is still connected")
+        still_serves(server)
 
 
 @case(since=17)
