@@ -17,6 +17,7 @@
 #include <strings.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base.h"
@@ -287,6 +288,13 @@ static int64_t entry_deadline(const struct entry *ent) {
 // Tells whether the entry is past its deadline: gone, but for the memory that it takes.
 static bool entry_expired(const struct entry *ent) {
     return g_data.now_ms > entry_deadline(ent);
+}
+
+// Tells whether there is a deadline `ttl_ms` from now, in 64 bits. Those of Redis are times of day:
+// what is too late there is refused here, too, though our clock has begun later.
+static bool ttl_fits(int64_t ttl_ms) {
+    int64_t wall_ms = (int64_t)time(NULL) * 1000;
+    return ttl_ms <= INT64_MAX - g_data.now_ms && ttl_ms <= INT64_MAX - wall_ms;
 }
 
 // Gives the entry `ttl_ms` to live from now on. now_ms + ttl_ms fits.
@@ -677,7 +685,7 @@ static void set_with_options(struct request *req, struct reply *out) {
         return;
     }
     if (options.ttl && (ttl_ms <= 0 || __builtin_mul_overflow(ttl_ms, options.unit_ms, &ttl_ms) ||
-                        ttl_ms > INT64_MAX - g_data.now_ms)) {
+                        !ttl_fits(ttl_ms))) {
         reply_err(out, "ERR invalid expire time in 'set' command");
         return;
     }
@@ -1216,8 +1224,7 @@ static void do_zcount(struct request *req, struct reply *out) {
 // What is asked for of a range.
 struct zrange_options {
     bool by_score, with_scores, rev;
-    const struct slice *limit; // offset and count, NULL where all is asked for
-    int64_t offset, count;
+    int64_t offset, count; // a count of -1 is that of no limit
 };
 
 // Returns whether the words from args[4] on are options of a range; says so where they are not.
@@ -1230,7 +1237,6 @@ static bool parse_zrange_options(const struct request *req, bool general,
         if (is_word(arg, "withscores")) {
             options->with_scores = true;
         } else if (is_word(arg, "limit") && i + 2 < req->nargs) {
-            options->limit = arg + 1;
             if (!parse_int(arg + 1, &options->offset) || !parse_int(arg + 2, &options->count)) {
                 out_bad_int(out);
                 return false;
@@ -1245,7 +1251,7 @@ static bool parse_zrange_options(const struct request *req, bool general,
             return false;
         }
     }
-    if (options->limit && !options->by_score) {
+    if (options->count != -1 && !options->by_score) {
         reply_err(out,
                   "ERR syntax error, LIMIT is only supported in combination with either BYSCORE "
                   "or BYLEX");
@@ -1412,7 +1418,7 @@ static void expire_key(struct request *req, int64_t unit_ms, struct reply *out) 
         out_bad_int(out);
         return;
     }
-    if (__builtin_mul_overflow(ttl_ms, unit_ms, &ttl_ms) || ttl_ms > INT64_MAX - g_data.now_ms) {
+    if (__builtin_mul_overflow(ttl_ms, unit_ms, &ttl_ms) || !ttl_fits(ttl_ms)) {
         reply_errf(out, "ERR invalid expire time in '%s' command", req->command->name);
         return;
     }

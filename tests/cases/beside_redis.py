@@ -37,9 +37,9 @@ GRAMMAR: Dict[str, Sequence[Union[Sequence[str], str]]] = {
     "zincrby": [KEYS, SCORES, NAMES], "ping": ["maybe"], "echo": [VALUES], "select": [["0", "x", "-1", ""]],
     "flushall": [["async", "sync", "now"]],
 }  # fmt: skip
-SET = ["nx", "xx", "get", "keepttl", "NX", "ex 100", "px 100000", "ex 0", "ex x", "px -1", "nonsense", "ex"]
+SET = ["nx", "xx", "get", "keepttl", "NX", "ex 100", "px 100000", "ex 0", "ex x", "px -1", "ex 9223370399119966", "nonsense", "ex"]
 ZADD = ["nx", "xx", "gt", "lt", "ch", "incr", "CH"]
-RANGE = ["withscores", "byscore", "rev", "limit 0 2", "limit x 1", "limit 1", "REV", "nonsense"]
+RANGE = ["withscores", "byscore", "rev", "limit 0 2", "limit 1 -1", "limit x 1", "limit 1", "REV", "nonsense"]
 BYSCORE = ["withscores", "limit 0 2", "limit 1 1", "limit -1 1", "limit 1 x", "nonsense", "WithScores"]
 
 

@@ -692,6 +692,21 @@ def ranges_by_rank(chapter: int) -> None:
 
 
 @case(since=17)
+def a_limit_on_ranks(chapter: int) -> None:
+    """LIMIT is for ranges of scores. But a count of -1 is as none at all, wherever it begins; the last one counts."""
+    no_limit = Err(4, "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX")
+    with start(chapter) as server, server.connect() as conn:
+        asks(conn, ("zadd z 1 a 2 b 3 c", 3), ("zrange z 0 -1 limit 0 2", no_limit),
+             ("zrange z 0 -1 limit 0 0", no_limit), ("zrange z 0 -1 limit 0 -2", no_limit), ("zrange none 0 -1 limit 1 2", no_limit),
+             ("zrange z 0 -1 limit 0 -1", [b"a", b"b", b"c"]), ("zrange z 0 1 limit 2 -1", [b"a", b"b"]),
+             ("zrange z 0 -1 rev limit -5 -1", [b"c", b"b", b"a"]), ("zrange none 0 -1 limit 1 -1", []),
+             ("zrange z 0 0 limit 7 -1 withscores", [b"a", 1.0]), ("zrange z x 1 limit 1 -1", NO_INT),
+             ("zrange z 0 -1 limit 0 2 limit 0 -1", [b"a", b"b", b"c"]), ("zrange z 0 -1 limit x -1", NO_INT),
+             ("zrange z 0 -1 limit 0 -1 limit 0 2", no_limit), ("zrange z 0 -1 limit 0 -01", NO_INT),
+             ("zrange z 2 3 byscore limit 1 -1", [b"c"]))  # fmt: skip
+
+
+@case(since=17)
 def ranges_by_score(chapter: int) -> None:
     """zcount and zrangebyscore: ends in or out, infinite, the wrong way round; LIMIT and WITHSCORES in any order."""
     no_range = Err(4, "ERR min or max is not a float")

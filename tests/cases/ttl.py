@@ -145,6 +145,28 @@ def deadlines_that_do_not_fit(chapter: int) -> None:
         conn.ask("keys", expect=AnyOrder([b"k", b"plain", b"z"]))
 
 
+@case(since=17)
+def deadlines_too_late_for_a_time_of_day(chapter: int) -> None:
+    """Redis's deadlines are times of day, so what is refused is more than 2^63 ms less the years since 1970."""
+    now = int(time.time() * 1000)
+    least, most = INT64_MAX - now + 10_000, INT64_MAX - now - 1_000_000  # what is refused, and what is not
+    with start(chapter) as server, server.connect() as conn:
+        conn.ask("set", "k", "v")
+        conn.ask("pexpire", "k", str(FAR), expect=1)
+        for ms in (least, least + 10**11, INT64_MAX):
+            for command, amount in (("pexpire", ms), ("expire", ms // 1000)):
+                for key in ("k", "none"):
+                    late = Err(wire.ERR_ARG, f"ERR invalid expire time in '{command}' command")
+                    conn.ask(command, key, str(amount), expect=late)
+            for unit, amount in (("px", ms), ("EX", ms // 1000)):
+                late = Err(wire.ERR_ARG, "ERR invalid expire time in 'set' command")
+                conn.ask("set", "k", "other", unit, str(amount), expect=late)
+        conn.pipeline([["get", "k"], ["pttl", "k"], ["exists", "none"]], [b"v", about(FAR), 0])
+        for words in (["pexpire", "k", str(most)], ["set", "k", "v", "PX", str(most)]):
+            conn.ask(*words)
+            conn.ask("pttl", "k", expect=about(most))
+
+
 @case(since=13)
 def amounts_that_are_no_integers(chapter: int) -> None:
     """An error whether or not there is such a key; nothing has changed."""

@@ -5,6 +5,7 @@ import bisect
 import fnmatch
 import random
 import re
+import time
 from typing import Any, List, Optional, Sequence, Set, Tuple
 
 from . import resp, settings
@@ -293,7 +294,8 @@ class RespModel(Model):
             said = more[0].decode("utf-8", "surrogateescape")
             return Err(ERR_ARG, f"ERR Unsupported option {said}")
         value = integer(amount) * unit
-        if not INT64_MIN <= value <= INT64_MAX or self.clock() + value > INT64_MAX:
+        late = max(self.clock(), time.time_ns() // 1_000_000) + value > INT64_MAX  # Redis has times of day
+        if not INT64_MIN <= value <= INT64_MAX or late:
             return Err(ERR_ARG, f"ERR invalid expire time in '{name}' command")
         if key not in self.values:
             return 0
