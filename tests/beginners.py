@@ -1,7 +1,7 @@
 """Servers that are wrong the way a beginner's are, to see what the tests say to them.
 
-Each is a right server with a few words changed: the C of a chapter, or the small server in Python below, which is
-written from book/protocol.md. test_messages.py says to each what the tests say, and looks for its cause on the screen.
+Each is a right server with a few words changed: the C of a chapter, or one of the small servers in Python below,
+which are written from book/protocol.md. test_messages.py says to each what the tests say, and looks for its cause on the screen.
 """
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from typing import Dict, List, NamedTuple, Tuple
 
 ROOT = Path(__file__).resolve().parents[1]
 
-PYTHON = r'''
+START = r'''
 import os, selectors, signal, socket, struct, sys
 CHAPTER = int(sys.argv[1])
 LIMIT = 4096 if CHAPTER < 9 else 32 << 20
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 signal.signal(signal.SIGINT, lambda *_: os._exit(0))
 keys = {}
+'''
 
+BINARY = r'''
 def status(n, data=b""):
     return struct.pack("<I", n) + data
 
@@ -74,7 +76,64 @@ def serve(data):
         del data[: 4 + n]
         replies.append(struct.pack("<I", len(reply)) + reply)
     return replies
+'''
 
+RESP = r'''
+def text(data):
+    return b"$%d\r\n%s\r\n" % (len(data), data)
+
+def answer(words):
+    name, args = words[0].lower(), words[1:]
+    if name == b"ping" and len(args) < 2:
+        return text(args[0]) if args else b"+PONG\r\n"
+    if name == b"get" and len(args) == 1:
+        return text(keys[args[0]]) if args[0] in keys else b"$-1\r\n"
+    if name == b"set" and len(args) == 2:
+        keys[args[0]] = args[1]
+        return b"+OK\r\n"
+    if name == b"del" and args:
+        return b":%d\r\n" % sum(keys.pop(key, None) is not None for key in args)
+    return b"-ERR unknown command '%s'\r\n" % name
+
+def line(data, at):
+    """The line that begins there, and where the next one does; None where it is not whole."""
+    end = data.find(b"\r\n", at)
+    return (bytes(data[at:end]), end + 2) if end >= 0 else (None, at)
+
+def request(data):
+    """The words of the first request, and its size; None where it is not whole."""
+    head, at = line(data, 0)
+    if head is None:
+        return None, 0
+    if head[:1] != b"*":
+        return head.split(), at
+    words = []
+    while len(words) < int(head[1:]):
+        length, at = line(data, at)
+        if length is None:
+            return None, 0
+        if length[:1] != b"$":
+            raise ValueError("string")
+        end = at + int(length[1:])
+        if len(data) < end + 2:
+            return None, 0
+        words.append(bytes(data[at:end]))
+        at = end + 2
+    return words, at
+
+def serve(data):
+    """The replies to the whole requests in data."""
+    replies = []
+    while True:
+        words, size = request(data)
+        if words is None:
+            return replies
+        del data[:size]
+        if words:
+            replies.append(answer(words))
+'''
+
+LOOP = r'''
 listener = socket.socket()
 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 listener.bind((os.environ.get("BIND", "127.0.0.1"), int(os.environ["PORT"])))
@@ -106,8 +165,9 @@ Edits = Tuple[Tuple[str, str, str], ...]
 
 
 class Beginner(NamedTuple):
-    """A wrong server: the chapter whose tests are run; the one whose C it is made of, 0 for the Python; the case that
-    must fail first, and words of what is said then; the changes (file, old, new). FREE in a change is a free port."""
+    """A wrong server: the chapter whose tests are run; the one whose C it is made of, 0 for the Python, which speaks
+    the language of the chapter; the case that must fail first, and words of what is said then; the changes (file, old,
+    new). FREE in a change is a free port."""
 
     chapter: int
     base: int
@@ -368,6 +428,94 @@ BEGINNERS: Dict[str, Beginner] = {
             ("server.py", "listener.listen(1000)", "raise NotImplementedError"),
         ),
     ),
+    # ---- RESP: Python ----
+    "resp-no-type": Beginner(
+        17, 0, "ping", "begins with its type",
+        (
+            ("server.py", '"+PONG', '"PONG'),
+        ),
+    ),
+    "resp-newline-alone": Beginner(
+        17, 0, "ping", "there is \\n alone",
+        (
+            ("server.py", 'PONG\\r\\n', 'PONG\\n'),
+        ),
+    ),
+    "resp-no-line-end-behind-a-string": Beginner(
+        17, 0, "set_and_get", "behind the bytes of a string",
+        (
+            ("server.py", '%s\\r\\n" % (len(data)', '%s" % (len(data)'),
+        ),
+    ),
+    "resp-length-with-the-line-end": Beginner(
+        17, 0, "set_and_get", "does not count them",
+        (
+            ("server.py", "% (len(data), data)", "% (len(data) + 2, data)"),
+        ),
+    ),
+    "resp-a-string-ends-at-a-line-end": Beginner(
+        17, 0, "set_and_get", "is the length right?",
+        (
+            (
+                "server.py",
+                "        end = at + int(length[1:])\n        if len(data) < end + 2:\n            return None, 0\n",
+                '        end = data.find(b"\\r\\n", at)\n        if end < 0:\n            return None, 0\n',
+            ),
+        ),
+    ),
+    "resp-nil-is-empty": Beginner(
+        17, 0, "set_and_get", "nil and a string of no bytes",
+        (
+            ("server.py", 'b"$-1\\r\\n"', 'text(b"")'),
+        ),
+    ),
+    "resp-names-in-small-letters": Beginner(
+        17, 0, "ping", "letters of any case",
+        (
+            ("server.py", "words[0].lower()", "words[0]"),
+        ),
+    ),
+    "resp-one-recv-a-request": Beginner(
+        17, 0, "a_request_in_two_pieces", "arrives in 2 pieces?",
+        (
+            (
+                "server.py",
+                "for reply in serve(key.data):",
+                "key.data[:-len(more)] = b''\n            for reply in serve(key.data):",
+            ),
+        ),
+    ),
+    "resp-one-reply-a-read": Beginner(
+        17, 0, "two_requests_in_one_write", "every request",
+        (
+            ("server.py", "            replies.append(answer(words))\n", "            return [answer(words)]\n"),
+        ),
+    ),
+    "resp-out-of-order": Beginner(
+        17, 0, "two_requests_in_one_write", "order",
+        (
+            ("server.py", "in serve(key.data)", "in reversed(serve(key.data))"),
+        ),
+    ),
+    "resp-lengths-in-bytes": Beginner(
+        17, 0, "ping", "begins with its type",
+        (
+            ("server.py", 'b"+PONG\\r\\n"', 'struct.pack("<I", 5) + b"+PONG"'),
+        ),
+    ),
+    # ---- RESP: C ----
+    "resp-no-line-end": Beginner(
+        17, 17, "one_request", "here there is no end",
+        (
+            ("reply.h", '    reply_raw(out, text);\n    reply_raw(out, "\\r\\n");\n', "    reply_raw(out, text);\n"),
+        ),
+    ),
+    "resp-line-end-of-a-string-stays": Beginner(
+        17, 17, "a_second_request", "for malformed that is not",
+        (
+            ("resp.h", "parser->pos += used + len + 2;", "parser->pos += used + len;"),
+        ),
+    ),
 }  # fmt: skip
 
 
@@ -376,7 +524,7 @@ def make(name: str, folder: Path, free_port: int) -> str:
     beginner = BEGINNERS[name]
     folder.mkdir(parents=True, exist_ok=True)
     chapter = ROOT / "chapters" / f"{beginner.base:02}"
-    texts = {"server.py": PYTHON}
+    texts = {"server.py": START + (BINARY if beginner.chapter < 17 else RESP) + LOOP}
     if beginner.base:
         texts = {path.name: path.read_text() for path in [chapter / "server.c", *(ROOT / "common").glob("*.h")]}
     for file, old, new in beginner.edits:

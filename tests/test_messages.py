@@ -13,7 +13,7 @@ import pytest
 
 import beginners
 from beginners import BEGINNERS
-from cases import abuse, basics, cases, framing, processes
+from cases import abuse, basics, cases, framing, processes, resp
 from harness import Server, fail, settings, teach
 from harness.failure import Failure, cause, explained
 from harness.process import NO_STATUS, free_port
@@ -25,7 +25,7 @@ SCREEN_ROWS = 24
 @functools.lru_cache(maxsize=None)
 def case_names(chapter: int) -> Dict[str, object]:
     """The cases that beginners' servers meet."""
-    modules = (basics, processes) if chapter < 4 else (basics, processes, framing, abuse)
+    modules = [basics, processes, *[framing, abuse] * (chapter >= 4), *[resp] * (chapter >= 17)]
     found = [case for module in modules for case in cases(chapter, module)]
     return {case.id: case.values[0] for case in found}  # type: ignore[attr-defined]
 

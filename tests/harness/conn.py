@@ -355,10 +355,21 @@ class Conn:
             known = diagnose.partial(self)
             if "length" in known.words:
                 return known
-        frames, others = self.whole_replies(got), self.whole_replies(expected)
-        wrong = next((body for body, right in zip(frames, others) if body != right), None)
-        if wrong is not None and wrong in others:
+        came = got if self.codec.head else bytes(self.buffer)
+        frames, others = self.whole_replies(came), self.whole_replies(expected)
+        good = 0
+        while good < min(len(frames), len(others)) and frames[good] == others[good]:
+            good += 1
+        wrong, right = frames[good : good + 1], others[good : good + 1]
+        if wrong and wrong[0] in others:
             return cause("this is the reply to another request: is each reply sent once, in the order of the requests?")
+        if not self.codec.head:
+            known = diagnose.form_of_resp(came[sum(map(len, frames[:good])) :])
+            if wrong and right and not known:
+                with suppress(wire.WireError):
+                    known = _why(*(self.codec.decode(body, self.version) for body in (right[0], wrong[0])))
+            if known:
+                return cause(known)
         return cause("is each reply sent once, whole, and where a write took only a part, from that place on?")
 
     def whole_replies(self, data: bytes) -> List[bytes]:
@@ -601,6 +612,8 @@ def _why(expected: object, got: object) -> str:
             return "is it taken for a C string? it may hold any bytes, also NUL"
         if expected.startswith(got) or got.startswith(expected):
             return "only the end differs: is the length right?"
+    if expected is None and got == b"":
+        return "nil and a string of no bytes are two things: is nil written as what it is?"
     if expected is None and isinstance(got, bytes):
         return "the server finds a key that should not be there"
     if got is None and isinstance(expected, (bytes, float)):
@@ -609,6 +622,12 @@ def _why(expected: object, got: object) -> str:
         return "the server accepts what it must refuse"
     if isinstance(expected, Err) and isinstance(got, Err) and expected.code != got.code:
         return f"the error is right, its code is not: {wire.ERROR_NAMES.get(expected.code, '')}"
+    if isinstance(got, Err) and (got.text or "").startswith(resp.PROTOCOL):
+        return (
+            "the server takes a request for malformed that is not: does it pass over the \\r\\n behind a string, too?"
+        )
+    if isinstance(got, Err) and "unknown command" in (got.text or ""):
+        return "the server does not know the command: a name may come in letters of any case"
     if isinstance(got, Err):
         return "the server refuses what it must accept"
     if isinstance(expected, float) and isinstance(got, int):

@@ -348,19 +348,30 @@ def still_open(conn: "Conn") -> Cause:
     return cause("does the server call close() when it is done with a connection?")
 
 
+def form_of_resp(data: bytes) -> str:
+    """What is wrong with the form of the reply that data begins with, or ""."""
+    head, end, rest = data.partition(b"\r\n")
+    if data[:1] not in (b"", b"+", b"-", b":", b"$", b"*", b"_", b"#", b",", b"%", b"~", b"="):
+        return (
+            "a reply begins with its type: + a short text, - an error, : an integer, $ a string, * an array. This "
+            f"one begins with {wire.show_bytes(data[:1])}."
+        )
+    if b"\n" in head or head and not end and data.endswith(b"\n"):
+        return "each line of a reply ends with \\r\\n, and here there is \\n alone"
+    if head and not end:
+        return "each line of a reply ends with \\r\\n, and here there is no end"
+    if head[:1] == b"$" and head[1:].isdigit() and 0 < len(rest) == int(head[1:]):
+        return "is there \\r\\n behind the bytes of a string, too? Its length does not count them."
+    return ""
+
+
 def partial(conn: "Conn") -> Cause:
     """Why a reply may be incomplete, or its length impossible."""
     got, data = len(conn.buffer), bytes(conn.buffer[:16])
     if not conn.codec.head:
-        if got and data[:1] not in (b"+", b"-", b":", b"$", b"*", b"_", b"#", b",", b"%"):
-            return cause(
-                "a reply begins with its type: + a short text, - an error, : an integer, $ a string, * an array. This "
-                f"one begins with {wire.show_bytes(data[:1])}."
-            )
-        if b"\n" in data and b"\r\n" not in data:
-            return cause("each line of a reply ends with \\r\\n, and here there is \\n alone")
-        if data[:1] == b"$" and b"\r\n" in conn.buffer[:-2] and not conn.buffer.endswith(b"\r\n"):
-            return cause("is there \\r\\n behind the bytes of a string, too? Its length does not count them.")
+        known = form_of_resp(bytes(conn.buffer))
+        if known:
+            return cause(known)
     elif got >= 4:
         n, swapped = struct.unpack_from("<I", data)[0], struct.unpack_from(">I", data)[0]
         most = wire.max_msg(conn.chapter)
