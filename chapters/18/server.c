@@ -17,7 +17,6 @@
 #include <strings.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base.h"
@@ -81,7 +80,7 @@ enum {
     k_step_buckets = 400,   // in which it looks for them
     k_max_sample = 128,     // that a step can hold, at any effort
     k_stale_percent = 10,   // of the keys with a deadline, that it leaves alone, at effort 1
-    k_max_tries = 100,      // of `randomkey`
+    k_max_tries = 10000,      // of `randomkey`
     k_short_string = 44,    // bytes that Redis keeps next to their header
     k_listpack_pairs = 128, // in a sorted set that Redis keeps in one piece
     k_listpack_name = 64,   // bytes of their names
@@ -324,58 +323,6 @@ static struct zset *entry_add_zset(struct db *db, const struct slice *key) {
     return zset;
 }
 
-// Frees the entry with its value. It is in no structure any more.
-static void entry_destroy(struct entry *ent) {
-    if (ent->type == T_ZSET) {
-        zset_dispose(entry_zset(ent));
-        free(entry_zset(ent));
-    }
-    free(ent);
-}
-
-// A worker's way to free a large set. Where the loop shares a processor with it, the kernel would
-// let a client wait for milliseconds before it takes the processor from one that never sleeps. So
-// the worker offers it after every few pairs, and has the allocator merge these few, under a lock
-// for which the loop may wait. It frees leaf by leaf: what is left is always a tree.
-static void destroy_zset_work(void *arg) {
-    struct zset *zset = entry_zset(arg);
-    size_t pairs = zset_size(zset);
-    struct avl_node *cur = zset->root;
-    for (size_t freed = 0; cur;) {
-        struct avl_node *next = cur->left ? cur->left : cur->right;
-        if (!next) {
-            next = cur->parent;
-            if (next) {
-                *(next->left == cur ? &next->left : &next->right) = NULL;
-            }
-            free(znode_of(cur));
-            if (++freed % k_pairs_a_yield == 0) {
-                mem_tidy();
-                sched_yield();
-            }
-        }
-        cur = next;
-    }
-    zset->root = NULL;
-    entry_destroy(arg);
-    atomic_fetch_sub(&g_data.pairs_left, pairs);
-}
-
-// Frees an entry that is in no table any more, now or, if that is much work, soon: then a worker has
-// it for itself.
-static void entry_del(struct entry *ent) {
-    size_t pairs = entry_pairs(ent);
-    if (pairs > k_large_container_size || (pairs > k_pairs_a_yield && g_data.work > k_turn_work)) {
-        atomic_fetch_add(&g_data.pairs_left, pairs);
-        thread_pool_queue(&g_data.pool, destroy_zset_work, ent);
-    } else {
-        g_data.work += pairs;
-        entry_destroy(ent);
-    }
-}
-
-// ---- deadlines ----
-
 // An hnode_eq: compares the entries of two deadlines.
 static bool deadline_eq(const struct hnode *node, const struct hnode *key) {
     return container_of(node, struct deadline, node)->ent ==
@@ -436,7 +383,55 @@ static void entry_set_deadline(struct db *db, struct entry *ent, int64_t at_ms) 
     }
 }
 
-// ---- looking keys up ----
+// Frees the entry with its value. It is in no structure any more.
+static void entry_destroy(struct entry *ent) {
+    if (ent->type == T_ZSET) {
+        zset_dispose(entry_zset(ent));
+        free(entry_zset(ent));
+    }
+    free(ent);
+}
+
+// A worker's way to free a large set. Where the loop shares a processor with it, the kernel would
+// let a client wait for milliseconds before it takes the processor from one that never sleeps. So
+// the worker offers it after every few pairs, and has the allocator merge these few, under a lock
+// for which the loop may wait. It frees leaf by leaf: what is left is always a tree.
+static void destroy_zset_work(void *arg) {
+    struct zset *zset = entry_zset(arg);
+    size_t pairs = zset_size(zset);
+    struct avl_node *cur = zset->root;
+    for (size_t freed = 0; cur;) {
+        struct avl_node *next = cur->left ? cur->left : cur->right;
+        if (!next) {
+            next = cur->parent;
+            if (next) {
+                *(next->left == cur ? &next->left : &next->right) = NULL;
+            }
+            free(znode_of(cur));
+            if (++freed % k_pairs_a_yield == 0) {
+                mem_tidy();
+                sched_yield();
+            }
+        }
+        cur = next;
+    }
+    zset->root = NULL;
+    entry_destroy(arg);
+    atomic_fetch_sub(&g_data.pairs_left, pairs);
+}
+
+// Frees an entry that is in no table any more, now or, if that is much work, soon: then a worker has
+// it for itself.
+static void entry_del(struct entry *ent) {
+    size_t pairs = entry_pairs(ent);
+    if (pairs > k_large_container_size || (pairs > k_pairs_a_yield && g_data.work > k_turn_work)) {
+        atomic_fetch_add(&g_data.pairs_left, pairs);
+        thread_pool_queue(&g_data.pool, destroy_zset_work, ent);
+    } else {
+        g_data.work += pairs;
+        entry_destroy(ent);
+    }
+}
 
 // Takes the entry out of the database. It belongs to the caller now, and has no deadline any more.
 static void entry_detach(struct db *db, struct entry *ent) {
@@ -743,8 +738,7 @@ static bool may_take(struct request *req, size_t cost) {
     return true;
 }
 
-// Finds the string in the entry, NULL where there is none. Returns whether that went well; where the
-// entry holds something else, says so.
+// Tells whether the entry, if there is one, holds a string; says so where it does not.
 static bool is_string(const struct entry *ent, struct reply *out) {
     if (ent && ent->type != T_STR) {
         out_bad_type(out);
@@ -1540,8 +1534,8 @@ static void do_flushall(struct request *req, struct reply *out) {
     flush(req, g_data.dbs, k_databases, out);
 }
 
-// Finds the sorted set in the entry, NULL where there is none. Returns whether that went well; where
-// the entry holds something else, says so.
+// Finds the sorted set of the entry, NULL where there is no entry. Returns whether that went well;
+// where the entry holds something else, says so.
 static bool find_zset(const struct entry *ent, struct zset **zset, struct reply *out) {
     if (ent && ent->type != T_ZSET) {
         out_bad_type(out);
