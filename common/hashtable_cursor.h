@@ -25,9 +25,10 @@
 #include "hashtable.h"
 
 enum {
-    // A table shrinks to an eighth of its buckets when it has fewer nodes than that. While these
-    // are moved, which takes a call for every k_resizing_work of the older buckets, no more than as
-    // many can be added: there are two for each bucket then, and the table may grow again.
+    // A table with fewer nodes than a sixteenth of its buckets shrinks to an eighth of them. While the
+    // nodes are moved, which takes a call for every k_resizing_work nodes and buckets, others may
+    // come: there is room for them, and the table need not grow before its older one is gone.
+    k_shrink_at = 16,
     k_shrink_by = 8,
     k_min_shrink = 64, // buckets up to which a table stays as it is
 };
@@ -37,7 +38,7 @@ enum {
 // Cost: O(1), and that of allocating the buckets.
 static inline void hm_shrink(struct hmap *hmap) {
     size_t buckets = hmap->newer.mask + 1;
-    if (hmap->older.tab || buckets <= k_min_shrink || hmap->newer.size >= buckets / k_shrink_by) {
+    if (hmap->older.tab || buckets <= k_min_shrink || hmap->newer.size >= buckets / k_shrink_at) {
         return;
     }
     hmap->older = hmap->newer;
