@@ -1722,52 +1722,80 @@ static void do_config_get(struct request *req, struct reply *out) {
     }
 }
 
-// Sets one setting. Returns whether it can be set to the value; says so where it cannot.
-static bool config_set(const struct slice *name, const struct slice *value, struct reply *out) {
-    const struct setting *setting = k_settings;
-    while (setting < k_settings + k_num_settings && !is_word(name, setting->name)) {
-        setting++;
+// Returns the setting with the name, NULL where there is none.
+static const struct setting *find_setting(const struct slice *name) {
+    for (size_t s = 0; s < k_num_settings; s++) {
+        if (is_word(name, k_settings[s].name)) {
+            return &k_settings[s];
+        }
     }
-    if (setting == k_settings + k_num_settings) {
+    return NULL;
+}
+
+static void out_not_set(const char *name, const char *why, struct reply *out) {
+    reply_errf(out, "ERR CONFIG SET failed (possibly related to argument '%s') - %s", name, why);
+}
+
+// Tells whether the name in args[i] is one of a setting that may be set, and not named before; says so
+// where it is not.
+static bool may_set(const struct request *req, int i, struct reply *out) {
+    const struct slice *name = &req->args[i], *value = name + 1;
+    const struct setting *setting = find_setting(name);
+    if (!setting) {
         reply_errf(out,
                    "ERR Unknown option or number of arguments for CONFIG SET - '%.*s'",
                    (int)name->len,
                    name->data);
         return false;
     }
-    const char *failed = "ERR CONFIG SET failed (possibly related to argument '%s') - %s";
-    int64_t seconds;
-    if (setting->value) {
-        bool same = strlen(setting->value) == value->len &&
-                    memcmp(setting->value, value->data, value->len) == 0;
-        if (!same) {
-            reply_errf(out, failed, setting->name, "can't set immutable config");
+    bool same = setting->value && strlen(setting->value) == value->len &&
+                memcmp(setting->value, value->data, value->len) == 0;
+    if (setting->value && !same) {
+        out_not_set(setting->name, "can't set immutable config", out);
+        return false;
+    }
+    for (int before = 2; before < i; before += 2) {
+        if (find_setting(&req->args[before]) == setting) {
+            out_not_set(setting->name, "duplicate parameter", out);
+            return false;
         }
-        return same;
     }
-    if (!parse_int(value, &seconds)) {
-        reply_errf(out, failed, setting->name, "argument couldn't be parsed into an integer");
-        return false;
-    }
-    if (seconds < 0 || seconds > INT_MAX) {
-        reply_errf(
-            out, failed, setting->name, "argument must be between 0 and 2147483647 inclusive");
-        return false;
-    }
-    g_data.idle_timeout_ms = seconds * 1000;
     return true;
 }
 
-// config set name value [name value]...
+// Returns whether `arg` is a timeout in seconds, which is *seconds then; says so where it is not.
+static bool parse_timeout(const struct slice *arg, int64_t *seconds, struct reply *out) {
+    if (!parse_int(arg, seconds)) {
+        out_not_set("timeout", "argument couldn't be parsed into an integer", out);
+        return false;
+    }
+    if (*seconds < 0 || *seconds > INT_MAX) {
+        out_not_set("timeout", "argument must be between 0 and 2147483647 inclusive", out);
+        return false;
+    }
+    return true;
+}
+
+// config set name value [name value]...: all of them, or none
 static void do_config_set(struct request *req, struct reply *out) {
+    int64_t seconds = -1;
     if (req->nargs % 2 != 0) {
         out_bad_syntax(out);
         return;
     }
     for (int i = 2; i < req->nargs; i += 2) {
-        if (!config_set(&req->args[i], &req->args[i + 1], out)) {
+        if (!may_set(req, i, out)) {
             return;
         }
+    }
+    for (int i = 2; i < req->nargs; i += 2) {
+        if (!find_setting(&req->args[i])->value &&
+            !parse_timeout(&req->args[i + 1], &seconds, out)) {
+            return;
+        }
+    }
+    if (seconds >= 0) {
+        g_data.idle_timeout_ms = seconds * 1000;
     }
     reply_status(out, "OK");
 }

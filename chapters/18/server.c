@@ -80,7 +80,7 @@ enum {
     k_step_buckets = 400,   // in which it looks for them
     k_max_sample = 128,     // that a step can hold, at any effort
     k_stale_percent = 10,   // of the keys with a deadline, that it leaves alone, at effort 1
-    k_max_tries = 10000,      // of `randomkey`
+    k_max_tries = 10000,    // of `randomkey`
     k_short_string = 44,    // bytes that Redis keeps next to their header
     k_listpack_pairs = 128, // in a sorted set that Redis keeps in one piece
     k_listpack_name = 64,   // bytes of their names
@@ -362,6 +362,9 @@ static bool entry_clear_deadline(struct db *db, struct entry *ent) {
     struct deadline key = deadline_key(ent);
     free(container_of(hm_pop(&db->expires, &key.node, deadline_eq), struct deadline, node));
     hm_shrink(&db->expires);
+    if (hm_size(&db->expires) == 0) {
+        db->avg_ttl_ms = 0;
+    }
     ent->has_deadline = false;
     g_data.num_deadlines--;
     return true;
@@ -573,7 +576,7 @@ static void db_clear(struct db *db) {
     hm_destroy(&db->expires);
     hm_scan(&db->keys, free_entry, NULL);
     hm_destroy(&db->keys);
-    db->keys_size = 0;
+    *db = (struct db){0};
 }
 
 // What a worker has freed: entries and deadlines.
@@ -1312,17 +1315,25 @@ static void do_dbsize(struct request *req, struct reply *out) {
     reply_int(out, (int64_t)hm_size(&req->conn->db->keys));
 }
 
-static const char k_bad_int[] = "ERR value is not an integer or out of range";
 static const char k_same_object[] = "ERR source and destination objects are the same";
 
-// Returns whether `arg` is an int, which is *index then; says `error` where it is not.
+// Returns whether `arg` is an int, which is *index then; says so where it is not, with `error` where
+// that is not NULL.
 static bool parse_index(const struct slice *arg, const char *error, int64_t *index,
                         struct reply *out) {
-    if (!parse_int(arg, index) || *index < INT_MIN || *index > INT_MAX) {
-        reply_err(out, error);
-        return false;
+    bool is_int = parse_int(arg, index);
+    if (is_int && *index >= INT_MIN && *index <= INT_MAX) {
+        return true;
     }
-    return true;
+    if (error) {
+        reply_err(out, error);
+    } else if (!is_int) {
+        out_bad_int(out);
+    } else {
+        reply_errf(
+            out, "ERR value is out of range, value must between %d and %d", INT_MIN, INT_MAX);
+    }
+    return false;
 }
 
 // Returns the database with the index, NULL where there is none; says so then.
@@ -1346,7 +1357,7 @@ static void do_move(struct request *req, struct reply *out) {
     const struct slice *key = &req->args[1];
     struct db *from = req->conn->db, *to;
     int64_t index;
-    if (!parse_index(&req->args[2], k_bad_int, &index, out) || !(to = find_db(index, out))) {
+    if (!parse_index(&req->args[2], NULL, &index, out) || !(to = find_db(index, out))) {
         return;
     }
     if (to == from) {
@@ -1433,8 +1444,7 @@ static bool parse_copy_options(const struct request *req, struct db **to, bool *
         if (is_word(&req->args[i], "replace")) {
             *replace = true;
         } else if (is_word(&req->args[i], "db") && i + 1 < req->nargs) {
-            if (!parse_index(&req->args[++i], k_bad_int, &index, out) ||
-                !(*to = find_db(index, out))) {
+            if (!parse_index(&req->args[++i], NULL, &index, out) || !(*to = find_db(index, out))) {
                 return false;
             }
         } else {
@@ -2173,7 +2183,7 @@ static void do_quit(struct request *req, struct reply *out) {
 static void do_select(struct request *req, struct reply *out) {
     int64_t index;
     struct db *db;
-    if (parse_index(&req->args[1], k_bad_int, &index, out) && (db = find_db(index, out))) {
+    if (parse_index(&req->args[1], NULL, &index, out) && (db = find_db(index, out))) {
         req->conn->db = db;
         reply_status(out, "OK");
     }
@@ -2409,56 +2419,91 @@ static void do_config_get(struct request *req, struct reply *out) {
     }
 }
 
-// Sets one setting. Returns whether it can be set to the value; says so where it cannot.
-static bool config_set(const struct slice *name, const struct slice *value, struct reply *out) {
-    const struct setting *setting = k_settings;
-    while (setting < k_settings + k_num_settings && !is_word(name, setting->name)) {
-        setting++;
+// Returns the setting with the name, NULL where there is none.
+static const struct setting *find_setting(const struct slice *name) {
+    for (size_t s = 0; s < k_num_settings; s++) {
+        if (is_word(name, k_settings[s].name)) {
+            return &k_settings[s];
+        }
     }
-    if (setting == k_settings + k_num_settings) {
+    return NULL;
+}
+
+static void out_not_set(const char *name, const char *why, struct reply *out) {
+    reply_errf(out, "ERR CONFIG SET failed (possibly related to argument '%s') - %s", name, why);
+}
+
+// Tells whether the name in args[i] is one of a setting that may be set, and not named before; says so
+// where it is not.
+static bool may_set(const struct request *req, int i, struct reply *out) {
+    const struct slice *name = &req->args[i], *value = name + 1;
+    const struct setting *setting = find_setting(name);
+    if (!setting) {
         reply_errf(out,
                    "ERR Unknown option or number of arguments for CONFIG SET - '%.*s'",
                    (int)name->len,
                    name->data);
         return false;
     }
-    const char *failed = "ERR CONFIG SET failed (possibly related to argument '%s') - %s";
-    int64_t number;
-    if (setting->value) {
-        bool same = strlen(setting->value) == value->len &&
-                    memcmp(setting->value, value->data, value->len) == 0;
-        if (!same) {
-            reply_errf(out, failed, setting->name, "can't set immutable config");
-        }
-        return same;
-    }
-    if (!parse_int(value, &number)) {
-        reply_errf(out, failed, setting->name, "argument couldn't be parsed into an integer");
+    bool same = setting->value && strlen(setting->value) == value->len &&
+                memcmp(setting->value, value->data, value->len) == 0;
+    if (setting->value && !same) {
+        out_not_set(setting->name, "can't set immutable config", out);
         return false;
     }
-    if (number < setting->min || number > setting->max) {
+    for (int before = 2; before < i; before += 2) {
+        if (find_setting(&req->args[before]) == setting) {
+            out_not_set(setting->name, "duplicate parameter", out);
+            return false;
+        }
+    }
+    return true;
+}
+
+// Returns whether `arg` is a number that the setting takes, which is *number then; says so where it is
+// not.
+static bool parse_setting(const struct setting *setting, const struct slice *arg, int64_t *number,
+                          struct reply *out) {
+    if (!parse_int(arg, number)) {
+        out_not_set(setting->name, "argument couldn't be parsed into an integer", out);
+        return false;
+    }
+    if (*number < setting->min || *number > setting->max) {
         char why[80];
         snprintf(why,
                  sizeof(why),
                  "argument must be between %lld and %lld inclusive",
                  (long long)setting->min,
                  (long long)setting->max);
-        reply_errf(out, failed, setting->name, why);
+        out_not_set(setting->name, why, out);
         return false;
     }
-    *setting->number = number * setting->unit;
     return true;
 }
 
-// config set name value [name value]...
+// config set name value [name value]...: all of them, or none
 static void do_config_set(struct request *req, struct reply *out) {
+    int64_t numbers[k_num_settings];
     if (req->nargs % 2 != 0) {
         out_bad_syntax(out);
         return;
     }
     for (int i = 2; i < req->nargs; i += 2) {
-        if (!config_set(&req->args[i], &req->args[i + 1], out)) {
+        if (!may_set(req, i, out)) {
             return;
+        }
+    }
+    for (int i = 2; i < req->nargs; i += 2) {
+        const struct setting *setting = find_setting(&req->args[i]);
+        if (setting->number &&
+            !parse_setting(setting, &req->args[i + 1], &numbers[setting - k_settings], out)) {
+            return;
+        }
+    }
+    for (int i = 2; i < req->nargs; i += 2) {
+        const struct setting *setting = find_setting(&req->args[i]);
+        if (setting->number) {
+            *setting->number = numbers[setting - k_settings] * setting->unit;
         }
     }
     reply_status(out, "OK");
@@ -2467,6 +2512,7 @@ static void do_config_set(struct request *req, struct reply *out) {
 static void do_config_resetstat(struct request *req, struct reply *out) {
     (void)req;
     g_data.stats = (struct stats){0};
+    g_data.cycle.stale_percent = 0;
     reply_status(out, "OK");
 }
 
@@ -3409,7 +3455,8 @@ static void run_cycle(void) {
         do {
             cycle_step(db, &visit);
             in_time = get_monotonic_usec() < end_us;
-        } while (in_time && visit.stale * 100 > visit.seen * (size_t)max_stale_percent());
+        } while (in_time && db->cursor != 0 &&
+                 visit.stale * 100 > visit.seen * (size_t)max_stale_percent());
         all.seen += visit.seen;
         all.stale += visit.stale;
     }
