@@ -954,6 +954,16 @@ def test_blocks_of_a_chapter_are_one_session(tmp_path: Path) -> None:
         book.play(console(tmp_path, SESSION.format(" 99", "")))
 
 
+def test_a_file_that_was_typed_is_there_later(tmp_path: Path) -> None:
+    typed = "```console\n$ cat > say.sh <<'EOF'\necho $1\necho two\nEOF\n```\n\n"
+    used = "```console fresh\n$ sh say.sh one\none\ntwo\n```\n"
+    none(book.play(console(tmp_path, typed + used)))
+    assert "07-try.md:2" in "".join(book.play(console(tmp_path, used + typed)))
+    asks = 'import socket\nsocket.create_connection(("127.0.0.1", 1234))\n'
+    typed = f"```console\n$ cat > ask.py <<'EOF'\n{asks}EOF\n```\n\n"
+    none(book.play(console(tmp_path, typed + "```console fresh\nserver$ ./server\n$ python3 ask.py\n```\n")))
+
+
 def test_play_writes_what_commands_print(tmp_path: Path) -> None:
     text = (
         "```console\nserver$ ./server\n$ ./client set k v\n\n# now\n$ ./client get k\nold\n$ ./client"

@@ -45,6 +45,7 @@ class Session:
 
     programs are those of a walk that is half done, by name, in place of the chapter's: such a server may print
     nothing, take another port than it is told, end by itself; and none runs before the session starts one.
+    files are in the folder from the beginning.
     """
 
     path: str
@@ -52,6 +53,7 @@ class Session:
     steps: List[Step]
     title: str = ""
     programs: Optional[Dict[str, Path]] = None
+    files: Dict[str, str] = field(default_factory=dict)
 
 
 class SessionError(ValueError):
@@ -202,6 +204,7 @@ class _Player:
 
     def _furnish(self) -> None:
         """Puts the chapter's programs into the folder, so that ./server and the like are there."""
+        self._write_files()
         for name, path in (self.session.programs or {}).items():
             (Path(self.folder) / name).symlink_to(path)
         if self.session.programs is not None:
@@ -219,6 +222,15 @@ class _Player:
                 folder = shlex.quote(str(settings.START_DIR))
                 path.write_text(f'#!/bin/sh\ncd {folder} && exec {shlex.join(words)} "$@"\n')
                 path.chmod(0o755)
+
+    def _write_files(self) -> None:
+        for name, text in self.session.files.items():
+            (Path(self.folder) / name).write_text(self._with_port(text), encoding="utf-8")
+
+    def _with_port(self, typed: str) -> str:
+        """What was typed, with the port of this session's server for 1234."""
+        real = rf"\g<1>{self.port}"
+        return re.sub(r"""(PORT=|localhost[: ]|127\.0\.0\.\d(?:[: ]|["'], ))1234\b""", real, typed)
 
     # ---- steps ----
 
@@ -240,15 +252,14 @@ class _Player:
         )  # fmt: skip
         server.__enter__()
         self.server, self.port = server, server.port
+        self._write_files()
         self.listed, self.heard, self.differs = Step("lines", step.line), 0, False
 
     def _run(self, step: Step) -> None:
         self._hear_server()
         self.listener("command", f"$ {step.command}")
-        real = rf"\g<1>{self.port}"
-        typed = re.sub(r"""(PORT=|localhost[: ]|127\.0\.0\.\d(?:[: ]|["'], ))1234\b""", real, step.command)
         process = subprocess.Popen(
-            ["sh", "-c", typed], cwd=self.folder, env=clean_env({"PORT": str(self.port)}),
+            ["sh", "-c", self._with_port(step.command)], cwd=self.folder, env=clean_env({"PORT": str(self.port)}),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             start_new_session=True,
         )  # fmt: skip

@@ -63,6 +63,7 @@ TO_DO = (
     "[here is how](README.md#how-to-do-the-exercises). [Appendix A1](A1-hints.md) has hints as well."
 )
 EXERCISE = re.compile(r"^- \[`(\d\d-[a-z0-9-]+)`\]\(([^)]*)\): (.*)", re.M)
+TYPED_FILE = re.compile(r"cat > ([\w.]+) <<'(\w+)'\n(.*\n)\2", re.S)
 
 
 class Stale(ValueError):
@@ -351,8 +352,12 @@ def place(line: str) -> str:
 
 
 def sessions(page: Page) -> List[Tuple[session.Session, List[Block]]]:
-    """The console blocks of a page: those of one chapter are one session, until one says `fresh`."""
+    """The console blocks of a page: those of one chapter are one session, until one says `fresh`.
+
+    What the reader has typed into a file, with `cat > rude.py <<'EOF'`, is there in all sessions that begin later.
+    """
     found: List[Tuple[session.Session, List[Block]]] = []
+    files: Dict[str, str] = {}
     current: Dict[str, int] = {}
     for block in page.blocks:
         if block.kind != "console":
@@ -371,9 +376,11 @@ def sessions(page: Page) -> List[Tuple[session.Session, List[Block]]]:
             raise BookError(f"{block.where}: {problem}") from None
         if name not in current or "fresh" in block.words:
             current[name] = len(found)
-            found.append((session.Session(str(page.path), int(chapter_name), [], programs=programs), []))
+            new = session.Session(str(page.path), int(chapter_name), [], programs=programs, files=dict(files))
+            found.append((new, []))
         session_now = found[current[name]][0]
         session_now.steps.extend(steps)
+        files.update(match.group(1, 3) for match in (TYPED_FILE.fullmatch(s.command) for s in steps) if match)
         if programs and session_now.programs is not None:
             session_now.programs.update(programs)
         found[current[name]][1].append(block)
