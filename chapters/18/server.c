@@ -1173,6 +1173,8 @@ struct scan_step {
     struct reply *out;
     size_t seen, n;
     size_t budget; // bytes that may still be compared
+    struct entry *stale[k_max_sample];
+    size_t num_stale;
 };
 
 static void scan_one(struct hnode *node, void *arg) {
@@ -1180,13 +1182,26 @@ static void scan_one(struct hnode *node, void *arg) {
     struct entry *ent = container_of(node, struct entry, node);
     const struct slice *pattern = step->pattern;
     step->seen++;
-    if (!entry_expired(step->db, ent) &&
-        (!step->type || is_word(step->type, entry_type_name(ent))) &&
-        (!pattern ||
-         glob_match(pattern->data, pattern->len, ent->data, node->key_len, &step->budget))) {
+    if (entry_expired(step->db, ent)) {
+        if (step->num_stale < k_max_sample) {
+            step->stale[step->num_stale++] = ent;
+        }
+    } else if ((!step->type || is_word(step->type, entry_type_name(ent))) &&
+               (!pattern ||
+                glob_match(pattern->data, pattern->len, ent->data, node->key_len, &step->budget))) {
         reply_str(step->out, ent->data, node->key_len);
         step->n++;
     }
+}
+
+// Takes a walk a step further, and deletes the keys that have expired there. Returns the next cursor.
+static uint64_t do_scan_step(struct scan_step *step, uint64_t cursor) {
+    step->num_stale = 0;
+    cursor = hm_scan_step(&step->db->keys, cursor, scan_one, step);
+    for (size_t i = 0; i < step->num_stale; i++) {
+        entry_expire(step->db, step->stale[i]);
+    }
+    return cursor;
 }
 
 // Reads the words behind `scan cursor`. Returns whether they are right; says so where they are not.
@@ -1254,7 +1269,7 @@ static void do_scan(struct request *req, struct reply *out) {
     step.out = &(struct reply){.buf = &names, .resp3 = out->resp3};
     size_t buckets_left = 10 * (size_t)(count < k_max_msg ? count : k_max_msg);
     do {
-        cursor = hm_scan_step(keys, cursor, scan_one, &step);
+        cursor = do_scan_step(&step, cursor);
     } while (cursor != 0 && step.seen < (uint64_t)count && --buckets_left > 0 && step.budget > 0 &&
              buf_size(&names) < k_max_msg / 2);
     if (step.budget == 0) {
@@ -1265,8 +1280,10 @@ static void do_scan(struct request *req, struct reply *out) {
         reply_arr(out, 2);
         reply_cstr(out, text);
         reply_arr(out, step.n);
-        memcpy(buf_reserve(out->buf, buf_size(&names)), buf_data(&names), buf_size(&names));
-        buf_commit(out->buf, buf_size(&names));
+        if (step.n > 0) {
+            memcpy(buf_reserve(out->buf, buf_size(&names)), buf_data(&names), buf_size(&names));
+            buf_commit(out->buf, buf_size(&names));
+        }
     }
     buf_dispose(&names);
 }
