@@ -2992,8 +2992,10 @@ static void set_accepting(bool accepting) {
 static bool reply_request(struct request *req, struct buf *buf) {
     size_t start = buf_size(buf);
     struct reply out = {.buf = buf, .resp3 = req->conn->resp3};
+    struct stats stats = g_data.stats;
     do_request(req, &out);
     if (req->takes_long) {
+        g_data.stats = stats; // it will count when it is answered
         return false;
     }
     g_data.work += buf_size(buf) - start;
