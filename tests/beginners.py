@@ -1,7 +1,8 @@
 """Servers that are wrong the way a beginner's are, to see what the tests say to them.
 
-Each is a right server with a few words changed: the C of a chapter, or one of the small servers in Python below,
-which are written from book/protocol.md. test_messages.py says to each what the tests say, and looks for its cause on the screen.
+Each is a right server with a few words changed: the C of a chapter, or one of the small servers in Python below, which
+are written from book/protocol.md. test_messages.py says to each what the tests say, and looks for its cause on the
+screen.
 """
 from __future__ import annotations
 
