@@ -601,7 +601,7 @@ def test_the_generator_reaches_every_command_and_every_kind_of_error() -> None:
     assert max(len(r) for r in replies_by_name[b"zquery"] if isinstance(r, list)) >= 16
 
 
-@pytest.mark.parametrize("chapter", [7, 9, 11, 14])
+@pytest.mark.parametrize("chapter", [7, 9, 11, 14, 17, 18])
 @pytest.mark.parametrize("connections, pipelined", [(1, False), (4, True)])
 def test_the_model_test_accepts_a_right_server(
     chapter: int, connections: int, pipelined: bool, monkeypatch: pytest.MonkeyPatch
@@ -618,15 +618,21 @@ def test_the_model_test_accepts_a_right_server(
         (9, "words[0] == b'keys' and self.values and self.values.popitem()"),
         (11, "words[0] == b'zrem' and self.values.update({words[1]: {}})"),
         (13, "words[0] == b'set' and self.deadlines.update({words[1]: 10**15})"),
+        (18, "words[0] == b'rename' and r == resp.OK and self.deadlines.pop(words[2], None)"),
+        (18, "words[0] == b'swapdb' and self.selected.clear()"),
+        (18, "words[0] == b'randomkey' and self.values and r.__init__(b'none')"),
+        (18, "words[0] == b'pexpireat' and words[1] in self.deadlines and self.deadlines.update({words[1]: 10**15})"),
     ],
-    ids=["a NUL in a name", "keys loses one", "an emptied set stays", "set keeps a TTL"],
+    ids=["a NUL in a name", "keys loses one", "an emptied set stays", "set keeps a TTL", "rename loses the TTL",
+         "swapdb selects", "a key that is not there", "another date"],
 )
 def test_the_model_test_catches_a_wrong_server(
     chapter: int, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = (TESTS / "harness" / "model_server.py").read_text()
+    name = "KeyspaceModel" if chapter == 18 else "Model"
     source = source.replace("parents[1]", "parents[0]").replace(
-        "def serve(", f"class Model(Model):\n    def do(self, *words):\n        r = super().do(*words)\n"
+        "def serve(", f"class {name}({name}):\n    def do(self, *words):\n        r = super().do(*words)\n"
         f"        {fault}\n        return r\n\n\ndef serve(",
     ).replace("Path(__file__).resolve().parents[0]", repr(str(TESTS)))  # fmt: skip
     if chapter == 7:

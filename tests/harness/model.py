@@ -50,6 +50,8 @@ class _Wrong(Exception):
 class Model:
     """The server. slack_ms widens what ttl and pttl may answer, for a real server's clock."""
 
+    client = 0  # who asks, where that makes a difference
+
     def __init__(
         self, chapter: int, clock: Callable[[], int] = monotonic_ms, slack_ms: int = 0
     ) -> None:
@@ -223,6 +225,9 @@ MILLISECONDS = [b"1000000", b"2147483648", b"4294967296", b"1000000000000000", b
                 b"-9223372036854775808", b"9223372036854775807"]  # fmt: skip
 
 
+SOON = 4  # milliseconds: more than the shortest TTLs
+
+
 class Generator:
     """Random commands of a chapter over a few keys that collide often; rng decides everything."""
 
@@ -247,6 +252,10 @@ class Generator:
         elif fault < 0.14:
             words[0] = pick([name.upper(), name.title(), name.swapcase()])
         return words
+
+    def soon(self, key: bytes) -> Command:
+        """Gives a key that is there a few milliseconds to live."""
+        return [b"pexpire", key, b"%d" % self.rng.randrange(1, SOON)]
 
     def _argument(self, name: bytes, i: int, keys: Sequence[bytes]) -> bytes:
         pick, rng = self.rng.choice, self.rng
@@ -307,6 +316,8 @@ class _Play:
         model, generator = Model, Generator
         if chapter >= wire.RESP_FROM:
             from .resp_model import RespGenerator as generator, RespModel as model  # they build on these
+        if chapter >= 18:
+            from .keyspace_model import KeyspaceGenerator as generator, KeyspaceModel as model
         self.generator = generator(chapter, self.rng)
         self.model = model(chapter, slack_ms=int(settings.limit(20_000)))
         self.conns = [Conn(server, chapter) for _ in range(connections)]
@@ -319,6 +330,8 @@ class _Play:
             while self.done < operations:
                 self._round(together and len(self.conns) > 1)
                 together = not together
+                if self.chapter >= 18 and self.rng.random() < 0.02:
+                    self._scan(self.rng.randrange(len(self.conns)))
                 if self.chapter >= 13 and self.rng.random() < 0.05:
                     self._let_expire()
             self._compare_all()
@@ -351,6 +364,7 @@ class _Play:
         for (i, batch), replies in zip(batches, bodies):
             for command, body in zip(batch, replies):
                 self.done += 1
+                self.model.client = i
                 expected = self.model.do(*command)
                 self.history.append((self.done, i, command, expected))
                 try:
@@ -362,12 +376,38 @@ class _Play:
     def _let_expire(self) -> None:
         """Gives some keys a few milliseconds, waits until these are over."""
         keys = self.rng.sample(KEYS, 3)
-        self._play([(0, [[b"pexpire", key, b"%d" % self.rng.randrange(1, 4)] for key in keys])])
-        last = max(self.model.deadlines.get(key, 0) for key in keys)
-        while monotonic_ms() <= last + 1:  # a server may go by another clock, whose milliseconds begin elsewhere
+        commands = [self.generator.soon(key) for key in keys]
+        last = self.model.clock() + SOON
+        self._play([(0, commands)])
+        last = max(last, *(self.model.deadlines.get(key, 0) for key in keys))
+        while self.model.clock() <= last + 1:  # a server may go by another clock, whose milliseconds begin elsewhere
             time.sleep(0.001)
 
+    def _scan(self, i: int) -> None:
+        """A whole pass of SCAN, while nothing changes: all keys of the database, and no others."""
+        conn, words, found = self.conns[i], [b"scan", b"0", b"count", b"%d" % self.rng.choice([1, 3, 10, 1000])], set()
+        self.model.client = i
+        self.model.do("ping")
+        try:
+            for _ in range(10_000):
+                words[1], keys = conn.ask(*words)  # type: ignore[misc]
+                found.update(keys)
+                if words[1] == b"0":
+                    break
+            seen = conn.codec.reply(sorted(found))
+            conn.check(seen, AnyOrder(list(self.model.values)), words, "all steps together: ")
+        except AssertionError as e:
+            raise self._with_context(e, None) from None
+
     def _compare_all(self) -> None:
+        if self.chapter >= 18:
+            for number in range(16):
+                self._play([(0, [[b"select", b"%d" % number]])])
+                self._compare_one()
+        else:
+            self._compare_one()
+
+    def _compare_one(self) -> None:
         commands: List[Command] = [[b"get", key] for key in KEYS]
         if self.chapter >= 9:
             commands.append([b"keys"] + [b"*"] * (self.chapter >= wire.RESP_FROM))

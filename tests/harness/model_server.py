@@ -17,6 +17,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from harness import resp, wire  # noqa: E402
+from harness.keyspace_model import KeyspaceModel  # noqa: E402
 from harness.model import Model  # noqa: E402
 from harness.resp_model import RespModel  # noqa: E402
 
@@ -47,8 +48,9 @@ def serve(sock: socket.socket, chapter: int, model: Model, lock: threading.Lock)
 
 
 def serve_resp(sock: socket.socket, model: RespModel, lock: threading.Lock) -> None:
-    """The same for chapter 17: as many requests as are whole are answered, in either version."""
-    data, version = b"", 2
+    """The same from chapter 17 on: as many requests as are whole are answered, in either version."""
+    data, version, client = b"", 2, sock.fileno()
+    model.leaves(client)  # who had this number before
     with sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         while True:
@@ -68,6 +70,7 @@ def serve_resp(sock: socket.socket, model: RespModel, lock: threading.Lock) -> N
                     reply = resp.OK
                 else:
                     with lock:
+                        model.client = client
                         reply = resp.plain(model.do(*words))
                 out += resp.encode(reply, version)
                 if name == b"quit":
@@ -109,7 +112,7 @@ def main() -> None:
         signal.signal(sig, lambda *_: os._exit(0))
     print("listening on %s:%d" % listener.getsockname(), file=sys.stderr, flush=True)
     lock = threading.Lock()
-    model = RespModel(chapter) if chapter >= wire.RESP_FROM else Model(chapter)
+    model = (KeyspaceModel if chapter >= 18 else RespModel if chapter >= wire.RESP_FROM else Model)(chapter)
     while True:
         sock, _ = listener.accept()
         threading.Thread(target=_serve, args=(sock, chapter, model, lock), daemon=True).start()

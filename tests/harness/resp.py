@@ -36,21 +36,34 @@ ARITY: Dict[bytes, int] = {
     b"zrank": 3, b"zrevrank": 3, b"zincrby": 4,
     b"zcount": 4, b"zrange": -4, b"zrangebyscore": -4,
 }  # fmt: skip
+SINCE_18: Dict[bytes, int] = {
+    b"move": 3, b"swapdb": 3, b"rename": 3, b"renamenx": 3, b"copy": -3, b"touch": -2, b"randomkey": 1, b"scan": -2,
+    b"object": -2, b"expireat": -3, b"pexpireat": -3, b"expiretime": 2, b"pexpiretime": 2,
+    b"setex": 4, b"psetex": 4, b"setnx": 3, b"getset": 3, b"getdel": 2, b"getex": -2,
+}  # fmt: skip
+EVERY = {**ARITY, **SINCE_18}
+
+
+def arity(chapter: int) -> Dict[bytes, int]:
+    """The commands of a chapter."""
+    return ARITY if chapter < 18 else EVERY
 
 
 WITHOUT_KEYS = (
     b"keys", b"ping", b"echo", b"quit", b"hello", b"select", b"command", b"client", b"config", b"info", b"dbsize",
-    b"flushdb", b"flushall",
+    b"flushdb", b"flushall", b"swapdb", b"randomkey", b"scan",
 )  # fmt: skip
 
 
 def keys(words: Sequence[bytes]) -> Sequence[bytes]:
     """The keys that a command names."""
     name = words[0].lower() if words else b""
-    if name not in ARITY or name in WITHOUT_KEYS:
+    if name not in EVERY or name in WITHOUT_KEYS:
         return []
-    if name in (b"del", b"unlink", b"exists", b"mget"):
+    if name in (b"del", b"unlink", b"exists", b"touch", b"mget"):
         return words[1:]
+    if name in (b"rename", b"renamenx", b"copy", b"object"):
+        return words[2:3] if name == b"object" else words[1:3]
     return words[1::2] if name == b"mset" else words[1:2]
 
 
@@ -84,7 +97,18 @@ class Score:
         return f"(number) {show_double(self.value)}"
 
 
-OK, PONG = Simple(b"OK"), Simple(b"PONG")
+class Nil:
+    """Expects nil, also as the answer to a `set` (of that, None says that it is done)."""
+
+    def is_met_by(self, got: object) -> bool:
+        """Is it nil?"""
+        return got is None
+
+    def shown(self) -> str:
+        return "(nil)"
+
+
+OK, PONG, NIL = Simple(b"OK"), Simple(b"PONG"), Nil()
 
 
 # ---- requests ---------------------------------------------------------------------------------
@@ -252,7 +276,7 @@ def _head(data: bytes, at: int, kind: str, what: str, most: int) -> Tuple[int, i
 def encode(value: object, version: int = 2) -> bytes:
     """A reply."""
     three = version == 3
-    if value is None:
+    if value is None or isinstance(value, Nil):
         return b"_\r\n" if three else b"$-1\r\n"
     if isinstance(value, Score):
         value = value.value
@@ -439,7 +463,7 @@ def texts(code: int, words: Sequence[bytes]) -> List[str]:
         return [TOO_BIG]
     if code == ERR_TYPE:
         return [WRONG_TYPE]
-    count = ARITY.get(name, 0)
+    count = EVERY.get(name, 0)
     if count and (len(words) < -count if count < 0 else len(words) != count):
         return [f"ERR wrong number of arguments for '{name.decode()}' command"]
     shown = name.decode("latin-1")
@@ -545,4 +569,4 @@ def plain(value: object) -> object:
         return [plain(each) for each in value.items]
     if isinstance(value, Between):
         return value.low
-    return value
+    return getattr(value, "example", value)

@@ -49,13 +49,16 @@ class RespModel(Model):
         method = getattr(self, f"do_{name.decode('latin-1')}", None) if re.fullmatch(b"[a-z]+", name) else None
         if method is None:
             return Err(ERR_UNKNOWN, resp.unknown(words))
-        count = resp.ARITY[name]
+        count = resp.arity(self.chapter)[name]
         if len(words) < -count if count < 0 else len(words) != count:
             return self.bad_count(name.decode())
         try:
             return method(*words[1:])
         except _Wrong as e:
             return e.reply
+
+    def leaves(self, client: int) -> None:
+        """That connection has ended."""
 
     def bad_count(self, name: str) -> Err:
         return Err(ERR_ARG, f"ERR wrong number of arguments for '{name}' command")
@@ -328,10 +331,12 @@ ALONE = (b"keys", b"dbsize", b"mset", b"mget", b"exists", b"del", b"unlink")  # 
 class RespGenerator(Generator):
     """Random commands of chapter 17 over a few keys that collide often; rng decides everything."""
 
+    MODEL, WEIGHTS = RespModel, WEIGHTS
+
     def __init__(self, chapter: int, rng: random.Random) -> None:
         super().__init__(chapter, rng)
-        names = [name for name in resp.ARITY if hasattr(RespModel, f"do_{name.decode()}")]
-        self.names = [name for name in names for _ in range(WEIGHTS.get(name, 1))]
+        names = [name for name in resp.arity(chapter) if hasattr(self.MODEL, f"do_{name.decode()}")]
+        self.names = [name for name in names for _ in range(self.WEIGHTS.get(name, 1))]
 
     def command(self, keys: Sequence[bytes] = tuple(KEYS), alone: bool = True) -> Command:
         """The next command, on one of keys; alone=False: none that looks at other keys."""

@@ -108,7 +108,7 @@ class Vector:
         if self.prints:
             return "client.print_* client.on_response client.read_res"
         sent = [beginning(step.send_spec).lower() for step in self.steps]
-        names = resp.ARITY if self.first >= wire.RESP_FROM else COMMANDS
+        names = resp.EVERY if self.first >= wire.RESP_FROM else COMMANDS
         words = {name.decode() for name in names if any(name in data for data in sent)}
         return " ".join(["one_request do_request reply_request reject_input", *(f"do_{w}" for w in words)])
 
