@@ -2992,10 +2992,11 @@ static void set_accepting(bool accepting) {
 static bool reply_request(struct request *req, struct buf *buf) {
     size_t start = buf_size(buf);
     struct reply out = {.buf = buf, .resp3 = req->conn->resp3};
-    struct stats stats = g_data.stats;
+    size_t hits = g_data.stats.hits, misses = g_data.stats.misses;
     do_request(req, &out);
     if (req->takes_long) {
-        g_data.stats = stats; // it will count when it is answered
+        g_data.stats.hits = hits; // it will count when it is answered
+        g_data.stats.misses = misses;
         return false;
     }
     g_data.work += buf_size(buf) - start;
