@@ -12,7 +12,7 @@
 //
 // A walk is a lookup that has not come to its end. Each round takes every walk a step further, and
 // has the processor fetch what the next step of that walk will look at: it comes while the others
-// have their turns. Whoever then makes these lookups, one by one, finds all of it in the cache.
+// have their turns. The lookups that are made after that, one by one, find all of it in the cache.
 //
 // A walk changes nothing, and where it ends is a hint: two keys may have the same hash code. It is
 // void as soon as the structure changes.
