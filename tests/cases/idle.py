@@ -23,7 +23,7 @@ from harness.process import clean_env, free_port
 
 from . import case
 from .processes import leaves, one_line
-from .replies import many_buckets
+from .replies import long_request
 from .talk import (
     SMALL, Counts, Hold, answered, asked, done, encode, many, paused, printed_done, readable, say, still_serves,
     talk, uses_no_cpu,
@@ -673,10 +673,10 @@ def our_own_queue_is_no_idleness(chapter: int) -> None:
     n, times, ms = 50, 60, int(limit(500))
     reply = answered(chapter, [])
     with timed(chapter, ms) as server, ExitStack() as stack:
-        many_buckets(stack.enter_context(server.connect()))
+        keys = long_request(stack.enter_context(server.connect()))
         conns = [stack.enter_context(server.connect()) for _ in range(n)]
         for conn in conns:
-            conn.send(asked(chapter, "keys") * times)
+            conn.send(keys * times)
         for conn in conns:
             conn.expect_bytes(reply)  # they take turns: by now the server has read from all of them
         with paused(server):

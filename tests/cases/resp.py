@@ -858,6 +858,25 @@ def config_and_info(chapter: int) -> None:
 
 
 @case(since=17)
+def config_sets_all_or_nothing(chapter: int) -> None:
+    """Where one of several settings is wrong, none of them is set, wherever it stands."""
+    failed = "ERR CONFIG SET failed (possibly related to argument '{}') - {}"
+    twice, fixed = (Err(4, failed.format(name, why)) for name, why in (
+        ("timeout", "duplicate parameter"), ("databases", "can't set immutable config")))  # fmt: skip
+    nosuch = Err(4, "ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'")
+    bad = Err(4, failed.format("timeout", "argument couldn't be parsed into an integer"))
+    with start(chapter) as server, server.connect() as conn:
+        asks(conn, ("config set timeout 1000", OK))
+        for words, error in (
+            ("timeout 5 nosuch 1", nosuch), ("nosuch 1 timeout 5", nosuch), ("timeout 5 databases 3", fixed),
+            ("timeout x nosuch 1", nosuch), ("timeout 5 timeout 6", twice),
+            ("TimeOut x", Err(4, failed.format("TimeOut", "argument couldn't be parsed into an integer"))), ("timeout x", bad),
+            ("timeout x databases 3", fixed), ("timeout 5 nosuch", bad_count("config|set")),
+        ):  # fmt: skip
+            asks(conn, (f"config set {words}", error), ("config get timeout", [b"timeout", b"1000"]))
+
+
+@case(since=17)
 def a_conversation_as_a_client_library_has_it(chapter: int) -> None:
     """HELLO, who it is, then a batch whose errors stand in their places, and QUIT, in one write."""
     with start(chapter) as server, server.connect() as conn:

@@ -22,6 +22,7 @@ ERROR_NAMES = {1: "1 is an unknown command", 2: "2 is a reply too big", 3: "3 is
 MAX_STRINGS = 1024
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 RESP_FROM = 17  # the first chapter that speaks RESP (see resp)
+KEYSPACE_FROM = 18  # the first with databases, deadlines on the wall clock, and tables that shrink
 
 Arg = Union[bytes, str, int, float]
 
