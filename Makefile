@@ -82,8 +82,8 @@ asan tsan: export B = build/$@
 asan: ; @$(side_by_side) build && $(run) $(CHAPTERS) -- $(new_only) $(ARGS)
 tsan: ; @$(side_by_side) $(threaded:%=build-%) && $(run) $(threaded) -- $(new_only) $(ARGS)
 
-# The first chapter that speaks RESP: random requests, beside Redis too; and its cases with Redis in its place.
-speaks_resp := $(firstword $(filter 17,$(CHAPTERS)))
+# The last chapter that speaks RESP: random requests, beside Redis too; and its cases with Redis in its place.
+speaks_resp := $(lastword $(filter 17 18 19 2%,$(CHAPTERS)))
 fuzz: export SAN = address,undefined
 fuzz: export B = build/asan
 fuzz: export FUZZ_SECONDS ?= 60

@@ -16,7 +16,7 @@ import time
 from contextlib import ExitStack, suppress
 from typing import Callable, List
 
-from harness import Conn, Server, fail, limit, run_client, run_program, seed, settings, wait_until
+from harness import Conn, Server, fail, limit, run_client, run_program, seed, settings, wait_until, wire
 from harness.build import program
 from harness.codec import codec
 from harness.process import clean_env, free_port
@@ -670,7 +670,7 @@ def client_that_is_in_time(chapter: int) -> None:
 def our_own_queue_is_no_idleness(chapter: int) -> None:
     """Fifty clients ask for what takes long, so most of them wait until others have been answered. In the middle of
     that the server is stopped for longer than the idle timeout: none of them is closed for it."""
-    n, times, ms = 50, 60, int(limit(500))
+    n, times, ms = 50, 60 if chapter < wire.KEYSPACE_FROM else 10, int(limit(500))
     reply = answered(chapter, [])
     with timed(chapter, ms) as server, ExitStack() as stack:
         keys = long_request(stack.enter_context(server.connect()))

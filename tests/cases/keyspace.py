@@ -13,7 +13,11 @@ from . import case
 from .resp import NO_INT, SYNTAX, WRONG, as_pairs, asks, bad_count, hello, raw
 from .talk import bulk, numbered, start
 
-LOOKS_AT = "server.*"
+LOOKS_AT = (
+    "db conn find_db parse_index do_select do_flush* flush db_* entry_* do_move do_swapdb rename_key do_rename* "
+    "do_copy parse_copy_options do_randomkey pick_one do_exists do_object_* encoding_name do_config_set k_settings "
+    "info_keyspace k_commands"
+)
 
 OUT_OF_RANGE = Err(4, "ERR DB index is out of range")
 NO_INT32 = Err(4, "ERR value is out of range, value must between -2147483648 and 2147483647")

@@ -870,8 +870,8 @@ def config_sets_all_or_nothing(chapter: int) -> None:
         for words, error in (
             ("timeout 5 nosuch 1", nosuch), ("nosuch 1 timeout 5", nosuch), ("timeout 5 databases 3", fixed),
             ("timeout x nosuch 1", nosuch), ("timeout 5 timeout 6", twice),
-            ("TimeOut x", Err(4, failed.format("TimeOut", "argument couldn't be parsed into an integer"))), ("timeout x", bad),
-            ("timeout x databases 3", fixed), ("timeout 5 nosuch", bad_count("config|set")),
+            ("TIMEOUT x", bad), ("timeout x", bad),
+            ("timeout x databases 3", fixed), ("timeout 5 nosuch", SYNTAX),
         ):  # fmt: skip
             asks(conn, (f"config set {words}", error), ("config get timeout", [b"timeout", b"1000"]))
 

@@ -14,7 +14,7 @@ from .keyspace import info
 from .resp import NO_INT, SYNTAX, asks, bad_count, hello, raw
 from .talk import bulk, numbered, start
 
-LOOKS_AT = "server.*"
+LOOKS_AT = "do_scan scan_one parse_scan_options parse_cursor entry_expired entry_detach entry_attach"
 
 NO_CURSOR = Err(4, "ERR invalid cursor")
 
