@@ -3482,7 +3482,7 @@ static void run_cycle(void) {
     }
     double percent_now = all.seen > 0 ? 100.0 * (double)all.stale / (double)all.seen : 0;
     cycle->stale_percent = 0.05 * percent_now + 0.95 * cycle->stale_percent;
-    cycle->more = !in_time || cycle->stale_percent > (double)max_stale_percent();
+    cycle->more = !in_time || cycle->stale_percent > (double)max_stale_percent() / 2;
     g_data.stats.slices_cut_short += !in_time;
 }
 
