@@ -1,15 +1,16 @@
 """Redis beside our server (17 and later): random commands with all their options go to both, and the bytes that come
-back must be the same. Where redis-server is not installed, a line says that this was left out.
+back must be the same; from 18 on over several connections, in several databases. Where redis-server is not installed, a
+line says that this was left out.
 """
 from __future__ import annotations
 
 import os
 import random
-import re
 import time
-from typing import Dict, List, Sequence, Union
+from contextlib import ExitStack
+from typing import Dict, List, Sequence, Tuple, Union
 
-from harness import Conn, Server, fail, redis, seed, settings
+from harness import Conn, Server, fail, limit, redis, seed, settings
 from harness.resp import array
 from harness.wire import KEYSPACE_FROM, show_args, show_bytes
 
@@ -38,36 +39,41 @@ GRAMMAR: Dict[str, Sequence[Union[Sequence[str], str]]] = {
     "zincrby": [KEYS, SCORES, NAMES], "ping": ["maybe"], "echo": [VALUES], "select": [["0", "x", "-1", ""]],
     "flushall": [["async", "sync", "now"]],
 }  # fmt: skip
-# the same for chapter 18 on
-TIMES = ["3000000000", "3000000500", "1", "0", "-1", "x", "9223372036854775807", "9223372036854776", "1600000000"]
-DBS = ["0", "1", "1", "2", "15", "16", "-1", "x", ""]
-KEYSPACE: Dict[str, Sequence[Union[Sequence[str], str]]] = {
-    **GRAMMAR, "select": [DBS], "move": [KEYS, DBS], "swapdb": [DBS, DBS], "rename": [KEYS, KEYS],
-    "renamenx": [KEYS, KEYS], "copy": [KEYS, KEYS, "copy options"], "touch": ["keys"], "getdel": [KEYS],
-    "getset": [KEYS, VALUES],
-    "getex": [KEYS, "getex options"], "setnx": [KEYS, VALUES], "setex": [KEYS, ["3000", "0", "-1", "x"], VALUES],
-    "psetex": [KEYS, ["3000000", "0", "-1", "x", "9223372036854775807"], VALUES], "flushdb": [["async", "sync", "now"]],
-    "expireat": [KEYS, TIMES, "expire options"], "pexpireat": [KEYS, TIMES, "expire options"], "expiretime": [KEYS],
-    "pexpiretime": [KEYS], "expire": [KEYS, ["0", "-1", "1000000", "x", "9223372036854775807"], "expire options"],
-    "scan": [["0", "0", "0", "x", "0 "], ["count"], ["1000"], "scan options"],
+INDEXES = ["0", "0", "1", "2", "15", "16", "-1", "x", "2147483648"]
+FAR = ["4000000000", "9000000000", "50000000000"]  # seconds, not near to any that is counted from now on
+DATES = [*FAR, "1", "0", "-1", "x", "9223372036854775", "9223372036854776", ""]
+DATES_MS = ["4000000000499", "4000000000500", "9000000000000", "1", "0", "-5", "9223372036854775807", "1e3"]
+AMOUNTS = ["100", "100000", "0", "-1", "x", "9223372036854775", "9223370399119966", "-9223372036854776"]
+AMOUNTS_MS = ["100000", "50000000", "0", "-1", "x", "9223372036854775807", "-9223372036854775808"]
+# from 18 on; those of before may be there twice
+GRAMMAR_18: Dict[str, Sequence[Union[Sequence[str], str]]] = {
+    **GRAMMAR, "select": [INDEXES], "move": [KEYS, INDEXES], "swapdb": [INDEXES, INDEXES], "flushdb": ["maybe how"],
+    "rename": [KEYS, KEYS], "renamenx": [KEYS, KEYS], "copy": [KEYS, KEYS, "copy options"], "touch": ["keys"],
+    "randomkey": [], "scan": [["0", "0", "0 ", "x", "-1x", "99999999999999999999"], "scan options"],
+    "setnx": [KEYS, VALUES],
+    "getset": [KEYS, VALUES], "getdel": [KEYS], "getex": [KEYS, "getex options"], "setex": [KEYS, AMOUNTS, VALUES],
+    "psetex": [KEYS, AMOUNTS_MS, VALUES], "expire": [KEYS, AMOUNTS, "expire options"],
+    "pexpire": [KEYS, AMOUNTS_MS, "expire options"], "expireat": [KEYS, DATES, "date options"],
+    "pexpireat": [KEYS, DATES_MS, "date options"], "expiretime": [KEYS], "pexpiretime": [KEYS], "pttl": [KEYS],
 }  # fmt: skip
-COPY = ["replace", "REPLACE", "db 1", "db 0", "db 16", "db x", "db", "nonsense"]
-GETEX = ["persist", "exat 3000000000", "pxat 1", "exat 0", "px x", "ex", "pxat 3000000000000", "nonsense", "PERSIST"]
-EXPIRE = ["nx", "xx", "gt", "lt", "GT", "nonsense"]
-SCAN = ["match *", "match k*", "type string", "type zset", "type hash", "count 0", "count x", "match", "count 2000"]
-SET = [
-    "nx", "xx", "get", "keepttl", "NX", "ex 100", "px 100000", "ex 0", "ex x", "px -1", "ex 9223370399119966",
-    "nonsense", "ex",
-]  # fmt: skip
+OFTEN = ("set", "expireat", "pexpireat", "pexpiretime", "copy", "move", "rename")
+RARELY = ("flushall", "flushdb", "swapdb")
+SET = ["nx", "xx", "get", "keepttl", "NX", "ex 100", "px 100000", "ex 0", "ex x", "px -1", "ex 9223370399119966", "ex",
+       "nonsense"]  # fmt: skip
 ZADD = ["nx", "xx", "gt", "lt", "ch", "incr", "CH"]
 RANGE = ["withscores", "byscore", "rev", "limit 0 2", "limit 1 -1", "limit x 1", "limit 1", "REV", "nonsense"]
-BYSCORE = ["withscores", "limit 0 2", "limit 1 1", "limit -1 1", "limit 1 x", "nonsense", "WithScores"]
-
-
-OPTIONS = {
-    "zadd options": ZADD, "range options": RANGE, "score options": BYSCORE, "copy options": COPY,
-    "getex options": GETEX, "expire options": EXPIRE, "scan options": SCAN,
+OPTIONS_18: Dict[str, Sequence[str]] = {
+    "copy options": ["replace", "db 1", "DB 0", "db 2", "db 16", "db x", "db", "nonsense"],
+    "scan options": ["count 5", "count 0", "count x", "match k*", "type string", "type none", "match", "nonsense 1"],
+    "getex options": ["persist", "ex 100", "px 100000", "exat 4000000000", "PXAT 4000000000500", "exat 1", "ex 0",
+                      "ex x", "pxat -1", "keepttl", "ex"],
+    "expire options": ["nx", "xx", "NX", "nonsense"],
+    "date options": ["nx", "xx", "gt", "lt", "GT", "nonsense"],
+    "maybe how": ["async", "sync", "now"],
+    "set options": ["exat 4000000000", "pxat 4000000000500", "EXAT 9000000000", "pxat 0", "exat -1", "exat x",
+                    "persist"],
 }  # fmt: skip
+BYSCORE = ["withscores", "limit 0 2", "limit 1 1", "limit -1 1", "limit 1 x", "nonsense", "WithScores"]
 
 
 def _some(rng: random.Random, options: Sequence[str], chance: float) -> List[str]:
@@ -80,8 +86,9 @@ def _some(rng: random.Random, options: Sequence[str], chance: float) -> List[str
 
 def _words(rng: random.Random, chapter: int) -> List[bytes]:
     """A command."""
-    grammar = GRAMMAR if chapter < KEYSPACE_FROM else KEYSPACE
-    name = rng.choice([name for name in grammar if not name.startswith("flush") or rng.random() < 0.1])
+    grammar, options = (GRAMMAR, {}) if chapter < KEYSPACE_FROM else (GRAMMAR_18, OPTIONS_18)
+    names = [*grammar, *(name for name in OFTEN if name in grammar and chapter >= KEYSPACE_FROM)]
+    name = rng.choice([name for name in names if name not in RARELY or rng.random() < 0.1])
     words: List[str] = [rng.choice([name, name.upper()])]
     count = rng.choice([1, 1, 2, 3])
     for part in grammar[name]:
@@ -96,9 +103,10 @@ def _words(rng: random.Random, chapter: int) -> List[bytes]:
         elif part == "maybe":
             words += _some(rng, ["hi"], 0.4)
         else:
-            words += _some(rng, OPTIONS[part], 0.4)
+            known = {"zadd options": ZADD, "range options": RANGE, "score options": BYSCORE, **options}
+            words += _some(rng, known[part], 0.4)
     if name == "set":
-        words += _some(rng, SET if chapter < KEYSPACE_FROM else [*SET, "xx", "exat 3000000000", "pxat 0"], 0.4)
+        words += _some(rng, [*SET, *options.get("set options", [])], 0.4)
     if rng.random() < 0.03:
         words = words[:-1] if len(words) > 1 and rng.random() < 0.5 else [*words, "x"]
     return [word.encode("latin-1") for word in words]
@@ -109,20 +117,34 @@ def _replies(conn: Conn, batch: Sequence[Sequence[bytes]]) -> List[bytes]:
     return [conn.recv_body() for _ in batch]
 
 
-def _ordered(words: Sequence[bytes], reply: bytes) -> bytes:
-    """Keys come in any order."""
-    lines = reply.split(b"\r\n")
-    first = {b"keys": 1, b"scan": 4}.get(words[0].lower(), 0)
-    if first and reply.startswith(b"*"):
-        return b"\r\n".join([*lines[:first], *sorted(lines[first:])])
-    return reply
+def _same(words: Sequence[bytes], here: bytes, there: bytes) -> bool:
+    """Are they what two servers may say that were asked one after the other? Keys come in any order, a step of SCAN has
+    any of them; what was counted from now on was counted from another moment."""
+    name = words[0].lower()
+    if here == there or not here[:1] == there[:1]:
+        return here == there
+    if name == b"keys":
+        return sorted(here.split(b"\r\n")) == sorted(there.split(b"\r\n"))
+    if name == b"scan":
+        return here[:1] == b"*"
+    if name == b"randomkey":
+        return here[:1] == b"$" and b"$-1\r\n" not in (here, there)
+    seconds, late = name in (b"ttl", b"expiretime"), limit(5)
+    if here[:1] == b":" and (seconds or name in (b"pttl", b"pexpiretime")):
+        mine, theirs = int(here[1:]) / (1 if seconds else 1000), int(there[1:]) / (1 if seconds else 1000)
+        dated = name in (b"expiretime", b"pexpiretime") and max(mine, theirs) >= int(FAR[0])
+        return min(mine, theirs) >= 0 and abs(mine - theirs) <= late and not dated
+    return False
 
 
-def _same_time(words: Sequence[bytes], here: bytes, there: bytes) -> bool:
-    """Both servers have been given a time at the same time, or nearly."""
-    told = [re.fullmatch(rb":(\d+)\r\n", reply) for reply in (here, there)]
-    asks = words[0].lower() in (b"expiretime", b"pexpiretime", b"ttl")
-    return asks and all(told) and abs(int(told[0][1]) - int(told[1][1])) < 60_000  # type: ignore[index]
+def _all_of(conn: Conn) -> List[bytes]:
+    """The keys of its database, by SCAN from its first step to its last."""
+    cursor, found = b"0", set()
+    while True:
+        cursor, keys = conn.ask("scan", cursor, "count", "3")  # type: ignore[misc]
+        found.update(keys)
+        if cursor == b"0":
+            return sorted(found)
 
 
 @case(since=17, ours="it is Redis that ours is compared with", time_limit=300)
@@ -130,18 +152,25 @@ def the_same_bytes_as_redis(chapter: int) -> None:
     """In both versions of the protocol. DIFF_SECONDS says for how long (make fuzz: half a minute)."""
     settings.needs(redis.NAME)
     rng, end = random.Random(seed()), time.monotonic() + float(os.environ.get("DIFF_SECONDS", "1.5"))
-    with start(chapter) as server, Server(chapter, command=[redis.NAME], early=True) as other:
-        with server.connect() as mine, other.connect() as theirs:
-            before: List[Sequence[bytes]] = []
-            while time.monotonic() < end:
-                version = rng.choice(["2", "3"])
-                for conn in (mine, theirs):
-                    conn.send(array("hello", version))
-                    conn.recv_body()
-                batch = [_words(rng, chapter) for _ in range(rng.choice([1, 10, 100]))]
-                for words, here, there in zip(batch, _replies(mine, batch), _replies(theirs, batch)):
-                    before.append(words)
-                    if _ordered(words, here) != _ordered(words, there) and not _same_time(words, here, there):
-                        shown = "\n".join(f"  {show_args(each)}" for each in before[-8:] if each[1:2] == words[1:2])
-                        fail(f"in version {version} of the protocol\n{shown}\nis answered {show_bytes(here, 300)}",
-                             "", f"{show_bytes(there, 300)}, as Redis says")  # fmt: skip
+    with start(chapter) as server, Server(chapter, command=[redis.NAME], early=True) as other, ExitStack() as stack:
+        pairs: List[Tuple[Conn, Conn]] = [
+            (stack.enter_context(server.connect()), stack.enter_context(other.connect()))
+            for _ in range(1 if chapter < KEYSPACE_FROM else 3)
+        ]
+        before: List[Sequence[bytes]] = []
+        while time.monotonic() < end:
+            number, version = rng.randrange(len(pairs)), rng.choice(["2", "3"])
+            mine, theirs = pairs[number]
+            for conn in (mine, theirs):
+                _replies(conn, [[b"hello", version.encode()]])
+                conn.version = int(version)
+            batch = [_words(rng, chapter) for _ in range(rng.choice([1, 10, 100]))]
+            for words, here, there in zip(batch, _replies(mine, batch), _replies(theirs, batch)):
+                before.append(words)
+                if not _same(words, here, there):
+                    near = [each for each in before[-40:] if set(each[1:3]) & set(words[1:3])][-12:]
+                    shown = "\n".join(f"  {show_args(each)}" for each in near)
+                    fail(f"in version {version} of the protocol, connection {number}\n{shown}\nis answered "
+                         f"{show_bytes(here, 300)}", "", f"{show_bytes(there, 300)}, as Redis says")  # fmt: skip
+            if chapter >= KEYSPACE_FROM and rng.random() < 0.1 and _all_of(mine) != _all_of(theirs):
+                fail(f"a pass of SCAN finds {_all_of(mine)}", "", f"{_all_of(theirs)}, as with Redis")

@@ -162,6 +162,31 @@ def _shows(terminal: int, text: str) -> None:
         shown += os.read(terminal, 4096)
 
 
+@case(since=18)
+def redis_cli_walks(chapter: int) -> None:
+    """-n chooses a database, --scan walks through it, with a pattern and a type; --bigkeys looks at every key."""
+    needs("redis-cli")
+    with start(chapter) as server, server.connect() as conn:
+        conn.ask("select", "5", expect=resp.OK)
+        conn.pipeline([["set", f"key:{i}", "x" * i] for i in range(300)], [resp.OK] * 300)
+        conn.ask("zadd", "board", 1, "ann", 2, "bob", expect=2)
+        conn.ask("set", "brief", "v", "px", "1", expect=resp.OK)
+        wait_until(lambda: conn.ask("exists", "brief") == 0, "a key expires")
+        plain = ["redis-cli", "-p", str(server.port), "-n", "5"]
+        for words, printed in (
+            (["get", "key:3"], ["xxx"]), (["--scan"], ["board", *(f"key:{i}" for i in range(300))]),
+            (["--scan", "--pattern", "*9"], [f"key:{i}" for i in range(9, 300, 10)]), (["-n", "4", "--scan"], []),
+            (["dbsize"], ["301"]), (["-n", "4", "get", "key:3"], [""]), (["move", "key:7", "4"], ["1"]),
+        ):  # fmt: skip
+            shown = run([*plain, *words])
+            if sorted(shown.split("\n")) != sorted([*printed, ""]):
+                fail(f"redis-cli -n 5 {shlex.join(words)} prints\n{shown[:500]}\nnot\n{printed[:50]}")
+        shown = run([*plain, "--bigkeys"])
+        for found in ("""Biggest string found '"key:299"' has 299 bytes""", """zset found '"board"' has 2 members"""):
+            if found not in shown:
+                fail(f"redis-cli -n 5 --bigkeys does not print {found}:\n{shown}")
+
+
 # ---- redis-benchmark ----
 
 
@@ -192,12 +217,22 @@ def redis_benchmark(chapter: int) -> None:
 @case(since=17)
 def redis_py(chapter: int) -> None:
     """real/redis_py.py: strings, sorted sets, deadlines, errors, pipelines, what a server says of itself, threads."""
+    ask_through_redis_py(chapter, "redis_py.py")
+
+
+@case(since=18)
+def redis_py_and_keys(chapter: int) -> None:
+    """real/redis_py_keys.py: databases, times to live, other names, scan_iter, counters."""
+    ask_through_redis_py(chapter, "redis_py_keys.py")
+
+
+def ask_through_redis_py(chapter: int, script: str) -> None:
     found = subprocess.run(["sh", str(ROOT / "tests/tools/findpython.sh"), "redis"], stdout=subprocess.PIPE, text=True,
                            stderr=subprocess.DEVNULL)  # fmt: skip
     if found.returncode:
         left_out("python3-redis")
     with start(chapter) as server:
-        run([found.stdout.strip(), str(HERE / "real" / "redis_py.py")], PORT=str(server.port))
+        run([found.stdout.strip(), str(HERE / "real" / script)], PORT=str(server.port))
 
 
 @case(since=17)

@@ -316,7 +316,7 @@ class _Play:
         model, generator = Model, Generator
         if chapter >= wire.RESP_FROM:
             from .resp_model import RespGenerator as generator, RespModel as model  # they build on these
-        if chapter >= 18:
+        if chapter >= wire.KEYSPACE_FROM:
             from .keyspace_model import KeyspaceGenerator as generator, KeyspaceModel as model
         self.generator = generator(chapter, self.rng)
         self.model = model(chapter, slack_ms=int(settings.limit(20_000)))
@@ -330,7 +330,7 @@ class _Play:
             while self.done < operations:
                 self._round(together and len(self.conns) > 1)
                 together = not together
-                if self.chapter >= 18 and self.rng.random() < 0.02:
+                if self.chapter >= wire.KEYSPACE_FROM and self.rng.random() < 0.02:
                     self._scan(self.rng.randrange(len(self.conns)))
                 if self.chapter >= 13 and self.rng.random() < 0.05:
                     self._let_expire()
@@ -400,7 +400,7 @@ class _Play:
             raise self._with_context(e, None) from None
 
     def _compare_all(self) -> None:
-        if self.chapter >= 18:
+        if self.chapter >= wire.KEYSPACE_FROM:
             for number in range(16):
                 self._play([(0, [[b"select", b"%d" % number]])])
                 self._compare_one()

@@ -11,8 +11,8 @@ import struct
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from .wire import (
-    ERR_2BIG, ERR_ARG, ERR_TYPE, ERR_UNKNOWN, AnyOrder, Arg, Between, Err, OneOf, WireError, show_bytes, show_double,
-    to_bytes,
+    ERR_2BIG, ERR_ARG, ERR_TYPE, ERR_UNKNOWN, KEYSPACE_FROM, AnyOrder, Arg, Between, Err, OneOf, WireError, show_bytes,
+    show_double, to_bytes,
 )  # fmt: skip
 
 MAX_ARGS = 1 << 20  # strings of a request, as Redis has it before version 7.0.10
@@ -46,7 +46,7 @@ EVERY = {**ARITY, **SINCE_18}
 
 def arity(chapter: int) -> Dict[bytes, int]:
     """The commands of a chapter."""
-    return ARITY if chapter < 18 else EVERY
+    return ARITY if chapter < KEYSPACE_FROM else EVERY
 
 
 WITHOUT_KEYS = (

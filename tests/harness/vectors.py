@@ -71,7 +71,8 @@ class Step:
             language = codec(chapter)
             bodies, rest = split_replies(language, self.reply)
             assert not rest, f"{len(rest)} bytes after the last whole message of a reply"
-            return [language.decode(body, version) for body in bodies]
+            values = [language.decode(body, version) for body in bodies]
+            return [resp.NIL if value is None and chapter >= wire.RESP_FROM else value for value in values]
         ((kind, value),) = self.free.items()
         if kind == "error":
             return [wire.Err(value)]  # type: ignore[arg-type]
