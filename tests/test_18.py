@@ -7,6 +7,7 @@ from cases import (
     Case, abuse, basics, batches, beside_redis, cases, client_errors, clients, clock, crowd, expiry, framing, idle,
     keyspace, leaks, logs, memory, merges, processes, readme, real_clients, replies, resp, scan, strings, trouble, ttl, zsets,
 )  # fmt: skip
+from cases.labs import lab_passes, lab_sees
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
@@ -125,3 +126,25 @@ def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
 @pytest.mark.parametrize("case", cases(18, real_clients, beside_redis))
 def test_real_clients(case: Case) -> None:
     case(18)
+
+
+@pytest.mark.inside
+@pytest.mark.time_limit(60)
+def test_cursor() -> None:
+    """Walks through tables that stand still, grow and shrink, with nodes that come and go between the steps."""
+    lab_passes(18, "test_cursor")
+
+
+@pytest.mark.inside
+@pytest.mark.parametrize(
+    "right, wrong",
+    [
+        ("return reverse_bits(reverse_bits(cursor | ~(uint64_t)mask) + 1);", "return (cursor + 1) & mask;"),
+        ("        h_scan_bucket(large, cursor, f, arg);\n", ""),
+        ("    if (small->mask > large->mask) {", "    if (false) {"),
+        ("    k_shrink_at = 16,", "    k_shrink_at = 4,"),
+    ],
+    ids=["counts up", "one table of two", "tables only grow", "shrinks too soon"],
+)
+def test_cursor_sees(right: str, wrong: str) -> None:
+    lab_sees(18, "test_cursor", "hashtable_cursor.h", right, wrong)

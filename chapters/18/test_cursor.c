@@ -175,6 +175,7 @@ static void test_shrink_and_grow(void) {
         set_size(&g_others, --n);
     }
     CHECK(g_map.older.mask > g_map.newer.mask);
+    CHECK(h_check(&g_map.newer, 0) && h_check(&g_map.older, g_map.resizing_pos));
     while (g_map.older.tab) {
         set_size(&g_others, ++n);
         CHECK(g_map.newer.size <= (g_map.newer.mask + 1) * k_max_load_factor);
