@@ -48,6 +48,7 @@ enum {
     k_read_size = 16 << 10, // free bytes that a read finds at least
     k_turn_work = 64 << 10, // after which a connection's turn is over
     k_shared = 32 << 10,    // bytes of the buffers that connections borrow for their turns
+    k_unsent = 16 << 10,    // work after which its replies are sent
     // A pair takes 6 bytes of a reply at least, where its name is empty.
     k_max_pairs = k_max_msg / 6,
     k_max_freed = 100000,
@@ -195,7 +196,7 @@ struct conn {
     struct buf wbuf; // answered, not sent yet
     struct resp_parser parser; // how much of the first request in rbuf is there
     struct dlist idle_node;
-    struct dlist turn_node; // in more_list or in long_list
+    struct dlist turn_node; // in send_list, more_list or long_list
     int64_t idle_start;     // when a byte moved last
     int64_t start_ms;       // when it was accepted
     int64_t id;
@@ -237,6 +238,8 @@ static struct {
     size_t num_deadlines;    // of all databases
     size_t dirty;            // changes to keys and values so far
     struct buf rbuf, wbuf;   // that the connection whose turn it is may borrow
+    struct dlist send_list;  // connections that have had their turn, but not sent its replies
+    size_t unsent;           // the work of their turns
     struct dlist more_list;  // connections in STATE_MORE, the one that has waited longest first
     struct dlist long_list;  // those in STATE_LONG, in the same order
     int64_t now_ms;          // what the wall clock said when we looked last
@@ -3225,8 +3228,8 @@ static bool try_flush_buffer(struct conn *conn) {
     return all;
 }
 
-// Answers the requests in rbuf with one write, until no whole one is left, or it was enough work for
-// a turn, or the next one takes long. The rest waits until all others have had their turn.
+// Answers the requests in rbuf, until no whole one is left, or it was enough work for a turn, or the
+// next one takes long. The rest waits until all others have had their turn.
 static void state_req(struct conn *conn) {
     bool more = true;
     buf_borrow(&conn->wbuf, &g_data.wbuf, k_shared);
@@ -3236,19 +3239,11 @@ static void state_req(struct conn *conn) {
         more = answer_batch(conn);
     }
     resp_args_clear(&g_data.args);
-    bool next_is_long = conn->state == STATE_LONG;
-    if (!try_flush_buffer(conn)) {
-        return;
-    }
+    g_data.unsent += g_data.work;
     if (more) {
         conn->state = STATE_MORE;
-    } else if (next_is_long) {
-        conn->state = STATE_LONG;
-    } else if (conn->bad) {
-        shutdown(conn->fd, SHUT_WR);
-        conn->state = STATE_BAD;
-    } else if (conn->eof) {
-        conn->state = STATE_END;
+    } else if (conn->state != STATE_LONG) {
+        conn->state = STATE_REQ;
     }
 }
 
@@ -3300,7 +3295,42 @@ static void wait_for_next(struct conn *conn) {
     }
 }
 
-// Does what a connection has been waiting for.
+// Sends the replies that a connection has got in its turn, with one write. Who does not take all of them
+// goes on in state_res().
+static void send_replies(struct conn *conn) {
+    enum conn_state next = conn->state;
+    if (next == STATE_RES || next == STATE_END || !try_flush_buffer(conn)) {
+        return;
+    }
+    conn->state = next;
+    if (next == STATE_REQ && conn->bad) {
+        shutdown(conn->fd, SHUT_WR);
+        conn->state = STATE_BAD;
+    } else if (next == STATE_REQ && conn->eof) {
+        conn->state = STATE_END;
+    }
+}
+
+// Ends the turns of all connections that have had one: sends their replies, and has them wait for what
+// comes next. A client sleeps until its first reply comes, and to wake it takes longer than to answer it.
+// A program with many connections, woken once, finds all of its replies.
+static void end_turns(void) {
+    g_data.unsent = 0;
+    while (!dlist_empty(&g_data.send_list)) {
+        struct conn *conn = container_of(g_data.send_list.next, struct conn, turn_node);
+        dlist_detach(&conn->turn_node);
+        send_replies(conn);
+        buf_return(&conn->wbuf, &g_data.wbuf);
+        if (conn->state != STATE_END) {
+            wait_for_next(conn);
+        }
+        if (conn->state == STATE_END) {
+            conn_done(conn);
+        }
+    }
+}
+
+// Gives a connection its turn: does what it has been waiting for. The replies wait until end_turns().
 static void connection_io(struct conn *conn) {
     if (conn->state == STATE_RES) {
         state_res(conn);
@@ -3311,11 +3341,9 @@ static void connection_io(struct conn *conn) {
     }
     buf_return(&conn->rbuf, &g_data.rbuf);
     buf_return(&conn->wbuf, &g_data.wbuf);
-    if (conn->state != STATE_END) {
-        wait_for_next(conn);
-    }
-    if (conn->state == STATE_END) {
-        conn_done(conn);
+    dlist_insert_before(&g_data.send_list, &conn->turn_node);
+    if (g_data.unsent >= k_unsent) {
+        end_turns();
     }
 }
 
@@ -3610,25 +3638,36 @@ static int wait_for_events(int64_t *looked_ms) {
     return n;
 }
 
-// One turn: waits until something is ready, then serves it. Returns whether there is another turn.
-static bool one_turn(void) {
-    int64_t looked_ms;
-    int n = wait_for_events(&looked_ms);
-    const struct dlist *last = g_data.more_list.prev; // who is put behind it has had this turn
-    for (int i = 0; i < n; i++) {
+// Serves who is ready: the first `n` of g_data.events. Returns whether the loop goes on.
+static bool serve_events(int n) {
+    bool go_on = true;
+    for (int i = 0; i < n && go_on; i++) {
         void *what = g_data.events[i].data.ptr;
         if (g_data.stopping || what == &g_data.stop_pipe) {
-            return false;
-        }
-        if (what == &g_data.listen_fd) {
+            go_on = false;
+        } else if (what == &g_data.listen_fd) {
             while (accept_new_conn()) {
             }
         } else if (!waits_for_us(what)) {
             connection_io(what);
         }
     }
+    end_turns();
+    return go_on;
+}
+
+// One turn: waits until something is ready, then serves it. Returns whether there is another turn.
+static bool one_turn(void) {
+    int64_t looked_ms;
+    int n = wait_for_events(&looked_ms);
+    const struct dlist *last = g_data.more_list.prev; // who is put behind it has had this turn
+    if (!serve_events(n)) {
+        return false;
+    }
     serve_more(last);
+    end_turns();
     serve_long();
+    end_turns();
     process_timers(looked_ms);
     return true;
 }
@@ -3640,6 +3679,7 @@ int main(void) {
     g_data.start_ms = get_monotonic_msec();
     g_data.cycle.effort = 1;
     dlist_init(&g_data.idle_list);
+    dlist_init(&g_data.send_list);
     dlist_init(&g_data.more_list);
     dlist_init(&g_data.long_list);
     index_commands();

@@ -1,7 +1,9 @@
 """Many connections (16 and later): a turn costs what is ready, and a connection that is silent next to nothing."""
 from __future__ import annotations
 
+import os
 import resource
+import signal
 import socket
 from contextlib import ExitStack
 from typing import List
@@ -21,7 +23,8 @@ __tracebackhide__ = settings.__tracebackhide__
 
 LOOKS_AT = (
     "watch watch_conn set_accepting conn_done wait_for_next connection_io serve_first serve_more serve_long "
-    "waits_for_us accept_new_conn next_timer_ms process_timers wait_for_events one_turn try_fill_buffer state_req conn"
+    "waits_for_us accept_new_conn next_timer_ms process_timers wait_for_events one_turn try_fill_buffer state_req conn "
+    "send_replies end_turns serve_events k_unsent"
 )
 LARGE = b"l" * 100_000
 
@@ -326,3 +329,80 @@ def epoll_takes_no_more(chapter: int) -> None:
         if not 8 <= closed <= 12 or server.fd_count() != fds + 30 - closed:
             fail(f"of 30 clients {closed} were closed, and there are {server.fd_count() - fds} descriptors more")
         uses_no_cpu(server, "some clients whom epoll did not take")
+
+
+# ---- replies that are sent together ----
+
+
+@case(since=16, inside=True)
+def replies_of_a_turn_are_sent_together(chapter: int) -> None:
+    """Some ask for little, all at once, and one more does. While the server reads what she wants, nobody has a reply
+    yet; then all of them have."""
+    hold, n = Hold(), 20
+    with start(chapter, env=hold.env) as server, ExitStack() as stack:
+        conns = [stack.enter_context(server.connect()) for _ in range(n)]
+        last = stack.enter_context(server.connect())
+        for conn in [last, *conns, conns[0]]:  # epoll may report first whom it has reported last
+            say(conn)
+        with paused(server):
+            for conn in conns:
+                conn.send(asked(chapter, "get", "k"))
+            last.send(asked(chapter, "get", hold.WORD))
+        wait_until(hold.is_held, "the server reads the last request of the batch")
+        early = sum(map(readable, conns))
+        hold.release()
+        for conn in [*conns, last]:
+            conn.expect_bytes(answered(chapter, None))
+        if early:
+            fail(f"{early} of {n} clients had their replies before the last one that was ready had been read")
+
+
+@case(since=16, inside=True)
+def replies_that_are_large_do_not_wait(chapter: int) -> None:
+    """Some ask for 10 KB each, all at once, and one more asks for little. While the server reads what she wants, all but
+    the last few of the others have their replies: it does not keep the replies of ten thousand clients."""
+    hold, n = Hold(), 20
+    value = b"v" * 10_000
+    with start(chapter, env=hold.env) as server, ExitStack() as stack:
+        conns = [stack.enter_context(server.connect()) for _ in range(n)]
+        last = stack.enter_context(server.connect())
+        last.ask("set", "v", value, expect=None)
+        for conn in [*conns, conns[0]]:
+            say(conn)
+        with paused(server):
+            for conn in conns:
+                conn.send(asked(chapter, "get", "v"))
+            last.send(asked(chapter, "get", hold.WORD))
+        wait_until(hold.is_held, "the server reads the last request of the batch")
+        early = sum(map(readable, conns))
+        hold.release()
+        for conn in conns:
+            conn.expect_bytes(answered(chapter, value))
+        last.expect_bytes(answered(chapter, None))
+        if early < n - 10:
+            fail(f"{n} clients have asked for 10 KB each; the server has read all that, and {early} have a reply")
+
+
+@case(since=16, inside=True)
+def replies_are_sent_before_the_server_leaves(chapter: int) -> None:
+    """SIGTERM comes in the middle of a turn. Whoever has been served has a reply, and who comes next has none."""
+    hold, n = Hold(), 5
+    with start(chapter, env=hold.env) as server, ExitStack() as stack:
+        conns = [stack.enter_context(server.connect()) for _ in range(n)]
+        last, late = stack.enter_context(server.connect()), stack.enter_context(server.connect())
+        for conn in [last, late, *conns, conns[0]]:  # epoll may report first whom it has reported last
+            say(conn)
+        with paused(server):
+            for conn in conns:
+                conn.send(asked(chapter, "get", "k"))
+            last.send(asked(chapter, "get", hold.WORD))
+            late.send(asked(chapter, "get", "k"))
+        wait_until(hold.is_held, "the server reads the last request of the batch")
+        os.kill(server.pid, signal.SIGTERM)
+        hold.release()
+        for conn in [*conns, last]:
+            conn.expect_bytes(answered(chapter, None))
+            conn.expect_closed()
+        late.expect_closed()
+        if server.wait_end() != 0:
+            fail("the server must end with status 0")
