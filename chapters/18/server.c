@@ -3467,18 +3467,18 @@ static void cycle_step(struct db *db, struct visit *visit) {
         hm_help_resizing(&db->expires); // nobody else may come to use the table
     }
     size_t alive = 0;
-    int64_t ttls_ms = 0;
+    double ttls_ms = 0; // a sum that may be beyond 64 bits
     for (size_t i = 0; i < sample.n; i++) {
         int64_t ttl_ms = sample.items[i]->at_ms - g_data.now_ms;
         if (ttl_ms < 0) {
             entry_expire(db, sample.items[i]->ent);
         } else {
-            ttls_ms += ttl_ms;
+            ttls_ms += (double)ttl_ms;
             alive++;
         }
     }
     if (alive > 0) {
-        int64_t avg_ms = ttls_ms / (int64_t)alive;
+        int64_t avg_ms = (int64_t)(ttls_ms / (double)alive);
         db->avg_ttl_ms = db->avg_ttl_ms ? db->avg_ttl_ms / 50 * 49 + avg_ms / 50 : avg_ms;
     }
     visit->seen += sample.n;

@@ -530,6 +530,20 @@ def the_average_ttl(chapter: int) -> None:
         assert info(conn, "keyspace")["db1"] == "keys=1,expires=0,avg_ttl=0"
 
 
+@case(since=18, ours="in Redis the sum overflows", inside=True)
+def the_average_of_the_latest_dates(chapter: int) -> None:
+    """Three keys with the last date there is: the sum of their TTLs takes more than 64 bits, the average does not."""
+    with standing(chapter) as (clock, _, conn):
+        left = INT64_MAX - clock.wall_ms
+        for key in ("a", "b", "c"):
+            asks(conn, (f"set {key} v pxat {INT64_MAX}", OK))
+        for _ in range(3):
+            clock.step(100)
+        average = int(info(conn, "keyspace")["db0"].rpartition("=")[2])
+        if abs(average - left) > left // 1000:
+            fail(f"avg_ttl={average}", "", f"nearly {left}")
+
+
 @case(since=18, inside=INSIDE)
 def keys_go_while_others_come(chapter: int) -> None:
     """Five hundred a second live for half a second. Not many more are there at any time than are alive."""
