@@ -75,7 +75,7 @@ enum {
     k_databases = 16,
     k_no_deadline = -1,
     k_cycle_ms = 100,       // between two slices of the cycle while few keys are stale
-    k_busy_cycle_ms = 4,    // while many are
+    k_busy_cycle_ms = 2,    // while many are
     k_cycle_percent = 25,   // of the time that it takes then at most, at effort 1
     k_step_keys = 20,       // that it looks at before it looks at the clock, at effort 1
     k_step_buckets = 400,   // in which it looks for them
@@ -1329,6 +1329,19 @@ static void do_randomkey(struct request *req, struct reply *out) {
         entry_expire(db, ent);
     }
     reply_nil(out);
+}
+
+// time: seconds and microseconds since the beginning of 1970
+static void do_time(struct request *req, struct reply *out) {
+    struct timespec now;
+    char text[32];
+    (void)req;
+    clock_gettime(CLOCK_REALTIME, &now);
+    reply_arr(out, 2);
+    snprintf(text, sizeof(text), "%lld", (long long)now.tv_sec);
+    reply_cstr(out, text);
+    snprintf(text, sizeof(text), "%ld", now.tv_nsec / 1000);
+    reply_cstr(out, text);
 }
 
 static void do_dbsize(struct request *req, struct reply *out) {
@@ -2885,6 +2898,7 @@ static const struct command k_commands[] = {
     {"config|set", -4, MEMBER | ADMIN, 0, 0, 0, do_config_set, "server", "Change settings"},
     {"config|resetstat", 2, MEMBER | ADMIN, 0, 0, 0, do_config_resetstat, "server", "Reset counts"},
     {"info", -1, 0, 0, 0, 0, do_info, "server", "Get what the server says of itself"},
+    {"time", 1, FAST, 0, 0, 0, do_time, "server", "Get the time of the wall clock"},
     {"dbsize", 1, READ | FAST, 0, 0, 0, do_dbsize, "server", "Count the keys"},
     {"swapdb", 3, WRITE | FAST, 0, 0, 0, do_swapdb, "server", "Exchange two databases"},
     {"flushdb", -1, WRITE, 0, 0, 0, do_flushdb, "server", "Delete all keys of the database"},

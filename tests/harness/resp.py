@@ -39,7 +39,7 @@ ARITY: Dict[bytes, int] = {
 SINCE_18: Dict[bytes, int] = {
     b"move": 3, b"swapdb": 3, b"rename": 3, b"renamenx": 3, b"copy": -3, b"touch": -2, b"randomkey": 1, b"scan": -2,
     b"object": -2, b"expireat": -3, b"pexpireat": -3, b"expiretime": 2, b"pexpiretime": 2,
-    b"setex": 4, b"psetex": 4, b"setnx": 3, b"getset": 3, b"getdel": 2, b"getex": -2,
+    b"setex": 4, b"psetex": 4, b"setnx": 3, b"getset": 3, b"getdel": 2, b"getex": -2, b"time": 1,
 }  # fmt: skip
 EVERY = {**ARITY, **SINCE_18}
 
@@ -51,7 +51,7 @@ def arity(chapter: int) -> Dict[bytes, int]:
 
 WITHOUT_KEYS = (
     b"keys", b"ping", b"echo", b"quit", b"hello", b"select", b"command", b"client", b"config", b"info", b"dbsize",
-    b"flushdb", b"flushall", b"swapdb", b"randomkey", b"scan",
+    b"flushdb", b"flushall", b"swapdb", b"randomkey", b"scan", b"time",
 )  # fmt: skip
 
 
