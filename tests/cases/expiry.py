@@ -604,25 +604,25 @@ def dead_keys_go_and_others_do_not_wait(chapter: int) -> None:
     """A hundred thousand keys are past their time at the same moment, and nobody asks for them. They go, a million in
     ten seconds or less, and another client is answered meanwhile as if nothing was."""
     n, worst = 100_000, float("inf")
-    with start(chapter) as server, server.connect() as conn, server.connect() as other:
+    most = limit(0.06 if redis.is_tested() else 0.015)  # a slice of Redis's cycle takes 25 ms
+    with start(chapter) as server, server.connect() as conn:
         for _ in range(3):
             moment = int(time.time() * 1000) + int(limit(1500))
             bulk(conn, numbered(range(n), "set", "key:######", "v", "pxat", moment), OK)
-            asks(other, ("select 1", OK), ("set k v", OK))
             time.sleep(max(0, moment / 1000 - time.time()))
-            began, longest = time.monotonic(), 0.0
-            while conn.ask("dbsize") != 0:
+            began, longest, left = time.monotonic(), 0.0, n
+            while left:
                 asked = time.monotonic()
-                other.ask("get", "k", expect=b"v")
+                left = conn.ask("dbsize")  # type: ignore[assignment]
                 longest = max(longest, time.monotonic() - asked)
                 if time.monotonic() - began > limit(4):
-                    fail(f"{limit(4):g} s after their time, {conn.ask('dbsize')} of {n} keys are still there",
+                    fail(f"{limit(4):g} s after their time, {left} of {n} keys are still there",
                          "", "at effort 1 a million are freed within 10 s")  # fmt: skip
             worst = min(worst, longest)
-            if worst < limit(0.015):
+            if worst < most:
                 return
     fail(f"while {n} keys expired, another client waited for {worst * 1000:.1f} ms",
-         "", "15 ms at most, in one of three tries")  # fmt: skip
+         "", f"{most * 1000:g} ms at most, in one of three tries")  # fmt: skip
 
 
 # ---- the clock ----
