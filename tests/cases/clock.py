@@ -82,6 +82,11 @@ class Clock:
         return self._get(1) // MS
 
     @property
+    def wall_us(self) -> int:
+        """The wall clock, in whole microseconds."""
+        return self._get(1) // 1000
+
+    @property
     def turns(self) -> int:
         """How often the server has begun to wait, or could have."""
         return self._get(6)

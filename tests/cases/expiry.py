@@ -653,6 +653,18 @@ def the_wall_clock_is_set(chapter: int) -> None:
 
 
 @case(since=18, inside=INSIDE)
+def what_time_it_is(chapter: int) -> None:
+    """The wall clock, in seconds and the microseconds behind them; the same in both versions of the protocol."""
+    with standing(chapter) as (clock, _, conn):
+        for ms in (0, 1, 0.001, 999.5, 0.0005, -HOUR, HOUR * 24 * 365):
+            clock.set_wall(ms)
+            us = clock.wall_us
+            asks(conn, ("time", [b"%d" % (us // 10**6), b"%d" % (us % 10**6)]))
+        asks(conn, ("time now", bad_count("time")), ("set k v ex 10", OK),
+             ("expiretime k", (clock.wall_ms + 500) // 1000 + 10))  # fmt: skip
+
+
+@case(since=18, inside=INSIDE)
 def the_cycle_goes_on_when_the_clock_is_set(chapter: int) -> None:
     """Back or forth by an hour: keys that are over by the new time go, within a second, as ever."""
     for ms in (-HOUR, HOUR, -1, 1):

@@ -391,7 +391,7 @@ COMMANDS: Dict[str, Tuple[int, List[bytes], int, int, int]] = {
     "getset": (3, [WRITE, DENY, FAST], 1, 1, 1), "flushdb": (-1, [WRITE], 0, 0, 0), "flushall": (-1, [WRITE], 0, 0, 0),
     "dbsize": (1, [READ, FAST], 0, 0, 0), "keys": (2, [READ], 0, 0, 0), "type": (2, [READ, FAST], 1, 1, 1),
     "exists": (-2, [READ, FAST], 1, -1, 1), "object|encoding": (3, [READ], 2, 2, 1),
-    "object|refcount": (3, [READ], 2, 2, 1),
+    "object|refcount": (3, [READ], 2, 2, 1), "time": (1, [FAST], 0, 0, 0),
 }  # fmt: skip
 
 
