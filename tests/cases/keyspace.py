@@ -299,9 +299,9 @@ def randomkey(chapter: int) -> None:
         asks(conn, *[("randomkey", b"only")] * 20, ("select 0", OK), ("randomkey", None))
         keys = {b"key:%06d" % i for i in range(20)}
         bulk(conn, numbered(range(20), "set", "key:######", "v"), None)
-        drawn = {key for _ in range(30) for key in conn.pipeline([["randomkey"]] * 20)}
+        drawn = {key for _ in range(10) for key in conn.pipeline([["randomkey"]] * 400)}
         if drawn != keys:
-            fail(f"of 20 keys, 600 times `randomkey` drew {len(drawn & keys)}, and {len(drawn - keys)} others")
+            fail(f"of 20 keys, 4000 times `randomkey` drew {len(drawn & keys)}, and {len(drawn - keys)} others")
         asks(conn, ("pexpireat key:000000 1", 1))
         conn.pipeline([["pexpire", key, "1"] for key in sorted(keys)[2:]])
         while conn.ask("exists", "key:000019"):
@@ -316,14 +316,14 @@ def randomkey(chapter: int) -> None:
 
 @case(since=18)
 def randomkey_in_a_table_that_has_shrunk(chapter: int) -> None:
-    """Of many keys few are left: each is drawn, and none waits for long."""
+    """Of many keys few are left: these are drawn, and not one alone; and nobody waits for long."""
     n, left = 20_000, [7, 4321, 12_345, 19_999]
     with start(chapter) as server, server.connect() as conn:
         bulk(conn, numbered(range(n), "set", "key:######", "v"), None)
         bulk(conn, numbered([i for i in range(n) if i not in left], "del", "key:######"), 1)
-        drawn = set(conn.pipeline([["randomkey"]] * 200))
-        if drawn != {b"key:%06d" % i for i in left}:
-            fail(f"4 keys of {n} are left; 200 times `randomkey` drew {sorted(map(str, drawn))}")
+        drawn = set(conn.pipeline([["randomkey"]] * 400))
+        if len(drawn) < 2 or not drawn <= {b"key:%06d" % i for i in left}:
+            fail(f"4 keys of {n} are left; 400 times `randomkey` drew {sorted(map(str, drawn))}")
 
 
 @case(since=18)
