@@ -5,7 +5,8 @@ import pytest
 
 from cases import (
     Case, abuse, basics, batches, beside_redis, cases, client_errors, clients, clock, crowd, expiry, framing, idle,
-    keyspace, leaks, logs, memory, merges, processes, readme, real_clients, replies, resp, scan, strings, trouble, ttl, zsets,
+    keyspace, leaks, logs, memory, merges, processes, readme, real_clients, replies, resp, scan, strings, trouble, ttl,
+    zsets,
 )  # fmt: skip
 from cases.labs import lab_passes, lab_sees
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers

@@ -359,8 +359,8 @@ def replies_of_a_turn_are_sent_together(chapter: int) -> None:
 
 @case(since=16, inside=True)
 def replies_that_are_large_do_not_wait(chapter: int) -> None:
-    """Some ask for 10 KB each, all at once, and one more asks for little. While the server reads what she wants, all but
-    the last few of the others have their replies: it does not keep the replies of ten thousand clients."""
+    """Some ask for 10 KB each, all at once, and one more asks for little. While the server reads what she wants, all
+    but the last few of the others have their replies: it does not keep the replies of ten thousand clients."""
     hold, n = Hold(), 20
     value = b"v" * 10_000
     with start(chapter, env=hold.env) as server, ExitStack() as stack:

@@ -697,7 +697,8 @@ def a_limit_on_ranks(chapter: int) -> None:
     no_limit = Err(4, "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX")
     with start(chapter) as server, server.connect() as conn:
         asks(conn, ("zadd z 1 a 2 b 3 c", 3), ("zrange z 0 -1 limit 0 2", no_limit),
-             ("zrange z 0 -1 limit 0 0", no_limit), ("zrange z 0 -1 limit 0 -2", no_limit), ("zrange none 0 -1 limit 1 2", no_limit),
+             ("zrange z 0 -1 limit 0 0", no_limit), ("zrange z 0 -1 limit 0 -2", no_limit),
+             ("zrange none 0 -1 limit 1 2", no_limit),
              ("zrange z 0 -1 limit 0 -1", [b"a", b"b", b"c"]), ("zrange z 0 1 limit 2 -1", [b"a", b"b"]),
              ("zrange z 0 -1 rev limit -5 -1", [b"c", b"b", b"a"]), ("zrange none 0 -1 limit 1 -1", []),
              ("zrange z 0 0 limit 7 -1 withscores", [b"a", 1.0]), ("zrange z x 1 limit 1 -1", NO_INT),

@@ -17,7 +17,7 @@ def row(work: Submission, strategy: str, args: Sequence[str] = ()) -> List[str]:
 
 @points(4, "what the lab counts")
 def test_counts(work: Submission) -> None:
-    """Keys in memory with lazy deletion alone, dead keys and looks with the cycle, at effort 1 and 10: sections 1 to 4."""
+    """Keys in memory with lazy deletion alone; dead keys and looks with the cycle, at two efforts: sections 1 to 4."""
     lazy, cycle, hard = row(work, "lazy"), row(work, "cycle"), row(work, "cycle", ["50000", "10"])
     for section, number in ((1, lazy[4]), (2, cycle[5]), (3, cycle[9]), (4, hard[5])):
         work.expect_answer(section, float(number), form="a number as ./expire_lab prints it", cause=READ, within=0.06)

@@ -35,8 +35,8 @@ class Attacked(NamedTuple):
 
 def stats(server: Server) -> Dict[str, str]:
     with server.connect() as conn:
-        text = conn.ask("info")
-    return dict(line.split(":", 1) for line in bytes(text).decode().split("\r\n") if ":" in line)  # type: ignore[arg-type]
+        text = bytes(conn.ask("info")).decode()  # type: ignore[arg-type]
+    return dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
 
 
 def attack(work: Submission, weak: bool) -> Attacked:

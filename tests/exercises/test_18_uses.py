@@ -23,8 +23,8 @@ def do(conn: Conn, line: str) -> None:
 
 
 def hits_and_misses(conn: Conn) -> Tuple[int, int]:
-    text = conn.ask("info", "stats")
-    found = dict(line.split(":") for line in bytes(text).decode().split("\r\n") if ":" in line)  # type: ignore[arg-type]
+    text = bytes(conn.ask("info", "stats")).decode()  # type: ignore[arg-type]
+    found = dict(line.split(":") for line in text.split("\r\n") if ":" in line)
     return int(found["keyspace_hits"]), int(found["keyspace_misses"])
 
 
@@ -35,13 +35,16 @@ def test_used_or_asked_about(work: Submission) -> None:
         uses(work, conn, "k", None, "nothing")
         do(conn, "set k 1")
         uses(work, conn, "k", 0, "set k 1, which creates it")
-        used = ("get k", "incr k", "strlen k", "mget k k", "append k 5", "touch k", "expire k 100", "persist k", "getex k")
+        used = ("get k", "incr k", "strlen k", "mget k k", "append k 5", "touch k", "expire k 100", "persist k",
+                "getex k")  # fmt: skip
         n = 0
         for line in used:
             do(conn, line)
             n += 2 if line.startswith("mget") else 1
             uses(work, conn, "k", n, line)
-        for line in ("exists k k", "type k", "ttl k", "pttl k", "expiretime k", "pexpiretime k", "object encoding k", "object uses k"):
+        about = ("exists k k", "type k", "ttl k", "pttl k", "expiretime k", "pexpiretime k", "object encoding k",
+                 "object uses k")  # fmt: skip
+        for line in about:
             do(conn, line)
             uses(work, conn, "k", n, f"{line}, which asks about the key")
         do(conn, "zadd z 1 a 2 b")

@@ -112,7 +112,8 @@ def main() -> None:
         signal.signal(sig, lambda *_: os._exit(0))
     print("listening on %s:%d" % listener.getsockname(), file=sys.stderr, flush=True)
     lock = threading.Lock()
-    model = (KeyspaceModel if chapter >= wire.KEYSPACE_FROM else RespModel if chapter >= wire.RESP_FROM else Model)(chapter)
+    kind = KeyspaceModel if chapter >= wire.KEYSPACE_FROM else RespModel if chapter >= wire.RESP_FROM else Model
+    model = kind(chapter)
     while True:
         sock, _ = listener.accept()
         threading.Thread(target=_serve, args=(sock, chapter, model, lock), daemon=True).start()
