@@ -19,7 +19,7 @@
 // The cycle has the figures of Redis 7.0 (expire.c): 20 keys a step; no further step where no more than a
 // tenth had expired; a quarter of the time at most; effort 2 to 10 looks at more keys a step, leaves less,
 // and may take more of the time. Redis goes by the last step alone, in slices of 25 ms; our server by all
-// steps of a slice, in slices of a millisecond.
+// steps of a slice, in slices of half a millisecond.
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,7 +48,7 @@ enum {
     k_delete = 5,
 
     k_cycle_ms = 100,     // between two slices of the cycle while few keys are stale
-    k_busy_cycle_ms = 4,  // while many are
+    k_busy_cycle_ms = 2,  // while many are
     k_cycle_percent = 25, // of the time that it takes then at most
     k_step_keys = 20,
     k_step_buckets = 400, // in which a step looks for them
@@ -279,7 +279,8 @@ static void cycle_step(struct visit *visit) {
 }
 
 // Lets the cycle have a slice, where it is time for one. It ends where few keys are stale, where it has
-// been round, or when its time is up. Then, or where many were stale of late, the next one comes soon.
+// been round, or when its time is up. Then, or where more than half as many as are acceptable were stale of
+// late, the next one comes soon: else the share would wander about what is acceptable.
 static void cycle(void) {
     if (lab.now_ms < lab.next_ms) {
         return;
@@ -294,7 +295,7 @@ static void cycle(void) {
     lab.deleted += (uint64_t)visit.stale;
     double percent = visit.seen > 0 ? 100.0 * visit.stale / visit.seen : 0;
     lab.stale_percent = 0.95 * lab.stale_percent + 0.05 * percent;
-    bool more = visit.work >= enough || lab.stale_percent > acceptable;
+    bool more = visit.work >= enough || lab.stale_percent > acceptable / 2.0;
     lab.next_ms = lab.now_ms + (more ? k_busy_cycle_ms : k_cycle_ms);
 }
 
