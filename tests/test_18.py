@@ -1,6 +1,9 @@
 """Chapter 18: the key space as Redis keeps it."""
 from __future__ import annotations
 
+import re
+from typing import Dict, List, Tuple
+
 import pytest
 
 from cases import (
@@ -9,6 +12,7 @@ from cases import (
     zsets,
 )  # fmt: skip
 from cases.labs import lab_passes, lab_sees
+from harness import fail, run_program
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
@@ -149,3 +153,61 @@ def test_cursor() -> None:
 )
 def test_cursor_sees(right: str, wrong: str) -> None:
     lab_sees(18, "test_cursor", "hashtable_cursor.h", right, wrong)
+
+
+# ---- the lab program ----
+
+ROW = re.compile(r"(at once|equal|uniform|long tail|renewed) +(heap|lazy|cycle)((?: +\d+){5}) +(\d+\.\d|-)"
+                 r"((?: +(?:\d+|never)){3}) +(\d+\.\d|-)((?: +\d+){3})")  # fmt: skip
+
+
+def lab_rows(*words: str) -> Dict[Tuple[str, str], List[str]]:
+    """What expire_lab prints: the columns behind the names of pattern and strategy, but for those that are measured."""
+    out, err, status = run_program(18, "expire_lab", list(words), seconds=15)
+    lines = out.splitlines()
+    rows = [ROW.fullmatch(line) for line in lines[2:]]
+    if status != 0 or err or len(rows) != 15 or not all(rows) or max(map(len, lines)) > 80:
+        fail(f"expire_lab {' '.join(words)} ends with exit status {status} and prints\n{out}{err}")
+    return {(row[1], row[2]): f"{row[3]} {row[4]} {row[5]} {row[6]} {row[7]}".split()[:-2] for row in rows if row}
+
+
+@pytest.mark.inside
+def test_lab_program() -> None:
+    """The heap is on time, lazy deletion alone leaves what nobody asks for, the cycle leaves some percent."""
+    rows = lab_rows("2000")
+    for (pattern, strategy), columns in rows.items():
+        memory, dead, (half, most, last) = columns[:5], columns[5], columns[6:9]
+        wrong = {
+            "heap": dead not in ("0.0", "-") or int(last) > 1,
+            "lazy": half != "never" or float(dead) < 25 or int(memory[-1]) < 90,
+            "cycle": last == "never" or int(last) > 10_000 or (dead != "-" and not 0.5 < float(dead) < 15),
+        }[strategy]
+        if wrong:
+            fail(f"expire_lab 2000 says of TTLs that are {pattern}, with {strategy}: {' '.join(columns)}")
+    hard = lab_rows("2000", "10")
+    for pattern in ("equal", "uniform", "long tail", "renewed"):
+        easily, hardly = rows[pattern, "cycle"], hard[pattern, "cycle"]
+        if float(hardly[5]) >= float(easily[5]) or float(hardly[9]) <= float(easily[9]):
+            fail(f"the cycle, {pattern}: {' '.join(easily)} at effort 1, {' '.join(hardly)} at effort 10")
+
+
+@pytest.mark.inside
+def test_lab_program_counts() -> None:
+    """All but the last two columns are the same in every run. Keys that are asked for leave what they must."""
+    first, second = lab_rows("1000"), lab_rows("1000")
+    if first != second:
+        fail("two runs of expire_lab 1000 differ", "", f"{first}\n{second}")
+    if first["equal", "heap"][:5] != ["60", "100", "100", "100", "100"]:
+        fail(f"of keys with equal TTLs the heap has in memory, in percent: {first['equal', 'heap'][:5]}")
+    if first["at once", "lazy"][:5] != ["100", "90", "90", "90", "90"]:
+        fail(f"of keys of which a tenth is asked for, lazy deletion has in memory: {first['at once', 'lazy'][:5]}")
+
+
+@pytest.mark.inside
+def test_lab_program_arguments() -> None:
+    """What is too few, too many or no number is refused."""
+    for line in ("x", "999", "5000001", "-1", "", "1000x", "1000 0", "1000 11", "1000 x", "1000 ", "1000 1 1"):
+        words = line.split(" ")
+        out, err, status = run_program(18, "expire_lab", words)
+        if status != 1 or out or not err.startswith("usage: "):
+            fail(f"expire_lab {words} ends with exit status {status} and prints\n{out}{err}")
