@@ -24,6 +24,7 @@ from harness.codec import codec
 from harness import fake
 from harness.fake import FakeServer, replies
 from harness.process import SANITIZER, clean_env
+from harness.resp import OK
 from harness.settings import ROOT
 from harness.wire import frame
 
@@ -129,6 +130,8 @@ def everything(server: Server, stack: ExitStack) -> None:
         _deadlines(conn)
     if chapter >= 14:
         _for_the_pool(conn)
+    if chapter >= wire.KEYSPACE_FROM:
+        _databases(conn)
     say(conn)
 
 
@@ -232,6 +235,29 @@ def _for_the_pool(conn: Conn) -> None:
     wait_until(lambda: conn.ask("pttl", "big2") == -2, "the large set expires")
     conn.ask("set", "big3", "x")
     conn.ask("del", "big1", expect=1)
+
+
+def _databases(conn: Conn) -> None:
+    """Keys with a deadline and without that go to another name or database, are copied, flushed, expire; some stay."""
+    for db in range(1, 16):
+        conn.ask("select", db, expect=OK)
+        bulk(conn, numbered(range(100), "set", "t:######", "value", "ex", "600"), OK)
+        for line in (
+            "zadd z 1 a 2 b", "expire z 600", "rename z y", "copy y z", "copy t:000001 z replace", "rename t:000002 y",
+            "copy y z db 0 replace", "renamenx y t:000003", "getdel t:000004", "getset t:000005 longer-than-before",
+            "getex t:000006 pxat 1", "getex t:000007 persist", "setex t:000008 500 v", "set t:000009 v keepttl",
+            "append t:000010 longer-than-before", "pexpire t:000011 1", "zadd new 1 a", "expire new 600", "move new 0",
+            "move t:000012 0", "swapdb 1 15", "zadd t:000013 1 a", "set t:000014 v pxat 1", "set t:000014 v pxat 1 nx",
+            "expire t:000015 -1", "persist t:000016", "rename t:000017 a-much-longer-name-than-it-had-before",
+        ):  # fmt: skip
+            conn.ask(*line.split())
+        wait_until(lambda: conn.ask("exists", "t:000011") == 0, "a key expires")
+        conn.ask("set", "gone", "v", "pxat", "1", expect=OK)
+        conn.pipeline([["randomkey"], ["scan", "0", "count", "1000"], ["keys", "t*"]])
+        if db % 3 == 0:
+            bulk(conn, numbered(range(2000 * (db % 2)), "set", "t:######", "v", "ex", "600"), OK)
+            conn.ask("flushdb", expect=OK)
+    conn.ask("select", "0", expect=OK)
 
 
 Watch = Callable[[], "Optional[Left]"]
