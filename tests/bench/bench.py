@@ -1,4 +1,4 @@
-"""The benchmarks: `make bench` (about 25 minutes), `make bench-full`, `make bench-quick` (half a minute).
+"""The benchmarks: `make bench` (about half an hour), `make bench-full`, `make bench-quick` (half a minute).
 
 Prints tables; but for quick, writes them to book/bench.md and draws book/figures/bench-*.svg.
 `make bench ARGS=stalls` measures one section alone (any in SECTIONS), and only prints it.
@@ -52,6 +52,7 @@ class Scale:
     stall: int  # keys that expire, members of the set that is asked for ranges
     pairs: int  # in the set that is deleted
     insert: int  # keys inserted while another connection looks on
+    expire: int  # keys that expire at one instant, and nobody asks for them
     chosen: int  # keys that an attacker would choose
     after: float  # seconds to look on after an event
     chapters: Tuple[int, ...]
@@ -59,15 +60,16 @@ class Scale:
 
 SCALES = {
     "quick": Scale(
-        "quick", 1, 0.05, (1000, 10_000), (1000,), 1000, 12_000, 12_000, 20_000, 2000, 0.05, (4, 6, 8, 9, ALL[-1])
+        "quick", 1, 0.05, (1000, 10_000), (1000,), 1000, 12_000, 12_000, 20_000, 20_000, 2000, 0.05,
+        (4, 6, 8, 9, ALL[-1]),
     ),
     "normal": Scale(
         "normal", 3, 0.3, (1000, 10_000, 100_000, 1_000_000), (1000, 10_000, 100_000),
-        100_000, 300_000, 1_000_000, 1_000_000, 40_000, 3.0, ALL,
+        100_000, 300_000, 1_000_000, 1_000_000, 1_000_000, 40_000, 3.0, ALL,
     ),
     "full": Scale(
         "full", 9, 1.0, (1000, 10_000, 100_000, 1_000_000, 10_000_000), (1000, 10_000, 100_000, 1_000_000),
-        1_000_000, 1_000_000, 1_000_000, 5_000_000, 40_000, 3.0, ALL,
+        1_000_000, 1_000_000, 1_000_000, 5_000_000, 1_000_000, 40_000, 3.0, ALL,
     ),
 }  # fmt: skip
 
@@ -495,6 +497,123 @@ def stalls(report: Report) -> None:
     draw.bars(report.picture("stalls", title), title, "microseconds", report.machine, groups, log=True)
 
 
+# ---- keys that expire ----
+
+STEADY_TTL_MS = 1000  # at most; any number up to it is as frequent
+STEADY_RATE = 50_000  # keys a second
+STEADY_TURN_S = 0.01
+
+
+def fill_to_expire(server: Server, keys: int) -> float:
+    """Sets keys that expire at one instant; returns it."""
+    start = time.monotonic()
+    server.load(mix="set", fill=True, keys=keys, conns=5, pipeline=100)
+    ttl_ms = round(300 + 3000 * (time.monotonic() - start))  # all have one before the first is up
+    start = time.monotonic()
+    server.load(mix="expire", fill=True, keys=keys, conns=5, pipeline=100, ttl=ttl_ms)
+    return start + ttl_ms / 1000
+
+
+def watch_die(server: Server, since: float, most: float) -> List[Tuple[float, float]]:
+    """Asks for the number of keys, and for no key, until there is none or `most` seconds are over. Returns what was
+    said, and how many seconds after `since`."""
+    time.sleep(max(0.0, since - time.monotonic()))
+    seen: List[Tuple[float, float]] = []
+    while not seen or (seen[-1][1] > 0 and seen[-1][0] < most):
+        reply = server.ask("DBSIZE")
+        seen.append((time.monotonic() - since, int(reply[1:])))
+        time.sleep(0.05)
+    return seen
+
+
+def steady_share(server: Server, seconds: float) -> float:
+    """Sets new keys with short TTLs at a steady rate, and asks for none. Returns the share of the keys in memory that
+    have expired: the median of many looks."""
+    rng, deadlines, shares = random.Random(1), [], []
+    start = turn = time.monotonic()
+    with socket.create_connection(("127.0.0.1", server.port)) as sock:
+        while turn < start + seconds:
+            ttls = [rng.randint(1, STEADY_TTL_MS) for _ in range(round(STEADY_RATE * STEADY_TURN_S))]
+            first = len(deadlines)
+            batch = [server.encode(b"set", b"short:%d" % (first + i), b"v", b"px", b"%d" % ttl)
+                     for i, ttl in enumerate(ttls)]  # fmt: skip
+            sock.sendall(b"".join(batch) + server.encode(b"dbsize"))
+            replies = b""
+            while replies.count(b"\r\n") <= len(ttls):
+                replies += sock.recv(1 << 16)
+            now = time.monotonic()
+            deadlines += [now + ttl / 1000 for ttl in ttls]
+            if now > start + 2 * STEADY_TTL_MS / 1000 and len(shares) < 5 * (now - start):
+                there = int(replies.split(b":")[1])
+                shares.append(1 - min(there, sum(deadline > now for deadline in deadlines)) / there)
+            turn += STEADY_TURN_S
+            time.sleep(max(0.0, turn - time.monotonic()))
+    return median(shares)
+
+
+def lab_courses() -> Dict[str, List[Tuple[float, float]]]:
+    """Keys in memory over time, in percent, by the lab program of chapter 18: of those with evenly spread TTLs."""
+    out = subprocess.run([str(ROOT / "build/test/18/expire_lab")], check=True, stdout=subprocess.PIPE, text=True).stdout
+    rows = [line.split() for line in out.splitlines()]
+    seconds = [float(word) for word in rows[1][1:6]]
+    return {row[1]: [(0.0, 0.0), *zip(seconds, map(float, row[2:7]))] for row in rows if row[0] == "uniform"}
+
+
+def expiry(report: Report) -> None:
+    scale = report.scale
+    candidates = [c for c in (*(chapter(n) for n in (17, 18)), redis()) if c]
+    keys, most = scale.expire, 20.0
+    quiet: Dict[str, List[Result]] = {}
+    busy: Dict[str, List[Result]] = {}
+    figures: Dict[Tuple[str, str], List[float]] = {}
+    courses: Dict[str, List[Tuple[float, float]]] = {}
+    rounds = min(scale.rounds, 3)
+    for _ in range(rounds):
+        for candidate in candidates:
+            name = candidate.name
+            with Server(candidate) as server:
+                before = server.rss_bytes()
+                instant = fill_to_expire(server, keys)
+                figures.setdefault((name, "bytes"), []).append((server.rss_bytes() - before) / keys)
+                courses[name] = watch_die(server, instant, most)
+                figures.setdefault((name, "seconds"), []).append(courses[name][-1][0])
+            with Server(candidate) as server:
+                server.load(mix="get", keys=1, seconds=0.05)
+                probe: Dict[str, object] = {"probe": True, "mix": "get", "keys": 1}
+                quiet.setdefault(name, []).append(finish(server.start_load(seconds=scale.after, **probe)))
+                instant = fill_to_expire(server, keys)
+                time.sleep(max(0.0, instant - time.monotonic()))
+                running = server.start_load(seconds=3600, **probe)
+                watch_die(server, instant, most)
+                running.terminate()
+                busy.setdefault(name, []).append(finish(running))
+            with Server(candidate) as server:
+                share = steady_share(server, 3.5 if scale.rounds > 1 else 2.3)
+                figures.setdefault((name, "share"), []).append(share)
+    report.say("## Keys that expire\n")
+    report.say(
+        f"{keys:,} keys of 16 bytes with values of 16 expire at one instant, and nobody asks for any of them: how many "
+        "bytes each has taken, and after how long the last is gone. Then once more, beside a client that asks for one "
+        "key, again and again, back to back: its waits, before and while the others die, in microseconds. Last, "
+        f"{STEADY_RATE:,} keys a second are set with TTLs of 1 to {STEADY_TTL_MS:,} ms: how many of those in memory "
+        f"(`DBSIZE`) are dead. Medians; rounds: {rounds}.\n"
+    )
+    rows = []
+    for candidate in candidates:
+        name = candidate.name
+        seconds = median(figures[name, "seconds"])
+        waits = [f"{middle(results[name], field):,.0f}" for field in ("p999_us", "max_us") for results in (quiet, busy)]
+        rows.append([name, f"{median(figures[name, 'bytes']):.1f}", f"{seconds:.1f}" if seconds < most else "never",
+                     *waits, f"{median(figures[name, 'share']):.1%}"])  # fmt: skip
+    report.table(("server", "bytes a key", "gone after, s", "p99.9 before", "p99.9 while they die", "worst before",
+                  "worst while they die", "dead, in a steady state"), rows)  # fmt: skip
+    title = f"{keys:,} keys expire at one instant: how many are in memory"
+    draw.course(report.picture("expiry", title), title, "seconds after that instant", "keys", report.machine, courses)
+    title = "Keys with TTLs of up to 20 seconds, set evenly: how many are in memory"
+    draw.course(report.picture("expiry-lab", title), title, "seconds (of the lab program's clock)",
+                "percent of those set in 10 seconds", "./expire_lab, chapter 18", lab_courses())  # fmt: skip
+
+
 # ---- an attack ----
 
 
@@ -613,7 +732,7 @@ def memory(report: Report) -> None:
     draw.bars(report.picture("memory", "Bytes of memory"), "Bytes of memory", "bytes", report.machine, groups)
 
 
-SECTIONS = (rates, redis_benchmark, sorted_sets, structures, chosen_keys, stalls, memory)
+SECTIONS = (rates, redis_benchmark, sorted_sets, structures, chosen_keys, stalls, expiry, memory)
 
 
 def main() -> None:

@@ -115,3 +115,37 @@ def lines(path: Path, title: str, x_unit: str, y_unit: str, caption: str,
         parts.append(f'<rect x="{right + 14}" y="{TOP + 18 * i}" width="12" height="12" fill="{colour}"/>')
         parts.append(text(right + 32, TOP + 11 + 18 * i, name))
     save(path, title, caption, bottom + 44, parts)
+
+
+def step_of(high: float) -> float:
+    """A round distance of grid lines, some five of them up to `high`."""
+    power = 10 ** math.floor(math.log10(high / 5))
+    return power * next(factor for factor in (1, 2, 5, 10) if power * factor * 5.5 >= high)
+
+
+def course(path: Path, title: str, x_unit: str, y_unit: str, caption: str,
+           series: Dict[str, List[Tuple[float, float]]]) -> None:  # fmt: skip
+    """Lines over time, on two axes that begin at 0: {name: [(x, y), ...]}."""
+    x_high, y_high = (max(point[i] for points in series.values() for point in points) for i in (0, 1))
+    left, bottom, right = 70, 330, WIDTH - 190
+
+    def at(x: float, y: float) -> Tuple[float, float]:
+        return left + x / x_high * (right - left), bottom - y / y_high * (bottom - TOP - 10)
+
+    parts = []
+    for i in range(int(y_high / step_of(y_high)) + 1):
+        level = i * step_of(y_high)
+        parts += [line(left, at(0, level)[1], right, at(0, level)[1], "grid"),
+                  text(left - 6, at(0, level)[1] + 4, number(level), "", "end")]  # fmt: skip
+    for i in range(int(x_high / step_of(x_high)) + 1):
+        parts.append(text(at(i * step_of(x_high), 0)[0], bottom + 16, number(i * step_of(x_high)), "", "middle"))
+    parts += [line(left, bottom, right, bottom, "axis"), line(left, TOP, left, bottom, "axis")]
+    parts.append(text((left + right) / 2, bottom + 34, x_unit, "small", "middle"))
+    parts.append(text(12, TOP - 6, y_unit, "small"))
+    for i, (name, points) in enumerate(series.items()):
+        colour = COLOURS[i % len(COLOURS)]
+        path_points = " ".join("%.1f,%.1f" % at(x, y) for x, y in points)
+        parts.append(f'<polyline points="{path_points}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts.append(f'<rect x="{right + 14}" y="{TOP + 18 * i}" width="12" height="12" fill="{colour}"/>')
+        parts.append(text(right + 32, TOP + 11 + 18 * i, name))
+    save(path, title, caption, bottom + 44, parts)
