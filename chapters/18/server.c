@@ -1,7 +1,7 @@
 // server.c, chapter 18: the key space as Redis keeps it
 //
-// A key whose time is up is deleted by whoever asks for it, and by a cycle that looks at a few keys
-// at a time: no heap. Deadlines are dates, and there are sixteen databases.
+// A key whose time is up is deleted by the command that asks for it, or by a cycle that looks at a few
+// keys at a time. There is no heap. Deadlines are dates, and there are sixteen databases.
 
 #include <ctype.h>
 #include <errno.h>
@@ -3435,8 +3435,8 @@ static bool accept_new_conn(void) {
 
 // ---- the cycle ----
 //
-// Keys that nobody asks for would stay for ever. So a cycle goes through the tables of deadlines, some
-// keys a step, and deletes those that it finds stale. It need not find all: it goes on to the next
+// Keys that no client asks for would stay for ever. So a cycle goes through the tables of deadlines,
+// some keys a step, and deletes those that it finds stale. It need not find all: it goes on to the next
 // database as soon as few of those that it sees are. And it never takes long: a slice of time ends,
 // whether or not there is more to do, and the next one waits until the slices have taken no more than
 // their share. (Redis, activeExpireCycle(); there a slice is a quarter of 100 ms.)
@@ -3478,7 +3478,7 @@ static void cycle_step(struct db *db, struct visit *visit) {
         buckets++;
     } while (db->cursor != 0 && sample.n < max && buckets < k_step_buckets);
     for (int i = 0; i < buckets; i++) {
-        hm_help_resizing(&db->expires); // nobody else may come to use the table
+        hm_help_resizing(&db->expires); // no command may come to use the table
     }
     size_t alive = 0;
     double ttls_ms = 0; // a sum that may be beyond 64 bits
