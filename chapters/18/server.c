@@ -1312,14 +1312,14 @@ static void pick_one(struct hnode *node, void *arg) {
     }
 }
 
-// Replies a key from a bucket that is chosen at random, or, where that is empty, from the next one
-// that is not. Deletes those that have expired, and gives up after very many.
+// Replies a key from a bucket that is chosen at random among those that are not empty; tables shrink,
+// so that it takes few tries. Deletes those that have expired, and gives up after very many.
 static void do_randomkey(struct request *req, struct reply *out) {
     struct db *db = req->conn->db;
     for (int tries = 0; hm_size(&db->keys) > 0 && tries < k_max_tries; tries++) {
         struct pick pick = {0};
-        for (uint64_t cursor = random_bits(); !pick.node;) {
-            cursor = hm_scan_step(&db->keys, cursor, pick_one, &pick);
+        while (!pick.node) { // never the next bucket: a key behind a gap would come too often
+            hm_scan_step(&db->keys, random_bits(), pick_one, &pick);
         }
         struct entry *ent = container_of(pick.node, struct entry, node);
         if (!entry_expired(db, ent)) {
