@@ -3,11 +3,13 @@ them or when the cycle comes by, and what INFO counts. Where the clock is the te
 """
 from __future__ import annotations
 
+import random
 import time
 from contextlib import contextmanager
 from typing import Iterator, List, Tuple
 
-from harness import AnyOrder, Between, Conn, Err, Server, fail, limit, redis
+from harness import AnyOrder, Between, Conn, Err, Server, fail, limit, redis, seed
+from harness.keyspace_model import KeyspaceModel
 from harness.model import INT64_MAX, INT64_MIN
 from harness.resp import NIL, OK, Score, Simple, split_inline
 
@@ -367,6 +369,48 @@ def set_in_the_past(chapter: int) -> None:
                  (f"set k v {when} get nx", WRONG), (f"set k v {when} nx", NIL), (f"set k v {when} xx", OK),
                  ("exists k", 0), (f"set k v {when} nx", OK), ("ttl k", -2), ("incr k", 1), ("ttl k", -1),
                  (f"set k v get {when}", b"1"), ("keys *", []), ("scan 0", [b"0", []]), ("del k", 0))  # fmt: skip
+
+
+@case(since=18, inside=INSIDE)
+def random_dates(chapter: int) -> None:
+    """Random commands in three databases, and steps of time between them that often end right at a deadline. Every
+    answer is known to the millisecond."""
+    rng = random.Random(seed())
+    with standing(chapter) as (clock, _, conn):
+        model = KeyspaceModel(chapter, clock=lambda: clock.wall_ms)
+        for _ in range(100):
+            requests = [_random_dated(rng, clock.wall_ms) for _ in range(60)]
+            conn.pipeline(requests, [model.do(*words) for words in requests])
+            soon = sorted(ms for each in model.databases for ms in each.deadlines.values() if ms > clock.wall_ms)[:5]
+            if soon and rng.random() < 0.8:
+                clock.step(max(0, rng.choice(soon) - clock.wall_ms + rng.choice([-1, 0, 0, 1, 1])))
+            else:
+                clock.step(rng.choice([0, 0.3, 1, 7, 400]))
+        for number in range(3):
+            names = ("get", "pexpiretime", "ttl")
+            checks = [["select", number], ["keys", "*"], *([name, f"k{i}"] for i in range(20) for name in names)]
+            conn.pipeline(checks, [model.do(*words) for words in checks])
+
+
+def _random_dated(rng: random.Random, now_ms: int) -> List[object]:
+    """A command on one key or two of twenty, with a time that is soon, or just over."""
+    key, other, ms = f"k{rng.randrange(20)}", f"k{rng.randrange(20)}", rng.choice([1, 2, 499, 500, 501, 1500, 10, 10**9])
+    date, db = now_ms + ms - rng.choice([0, 0, 0, ms, ms + 1]), rng.randrange(3)
+    option = rng.choice([[], [], [], ["nx"], ["xx"], ["gt"], ["lt"]])
+    commands: List[Tuple[int, List[object]]] = [
+        (6, ["pexpireat", key, date, *option]), (4, ["pexpire", key, ms, *option]), (2, ["expire", key, 1, *option]),
+        (2, ["expireat", key, date // 1000 + 1, *option]), (6, ["set", key, "v"]), (3, ["set", key, "v", "pxat", date]),
+        (2, ["set", key, "v", "px", ms, "nx"]), (2, ["set", key, "v", "keepttl", "get"]), (1, ["setex", key, 1, "v"]),
+        (3, ["getex", key, "pxat", date]), (1, ["getex", key, "persist"]), (1, ["getdel", key]),
+        (1, ["getset", key, "v"]), (2, ["append", key, "w"]), (1, ["del", key]), (1, ["persist", key]),
+        (1, ["setnx", key, "v"]), (1, ["exists", key]),
+        (2, ["rename", key, other]), (2, ["renamenx", key, other]), (2, ["copy", key, other, *["replace"] * (ms & 1)]),
+        (2, ["copy", key, other, "db", db]), (3, ["move", key, db]), (1, ["swapdb", db, rng.randrange(3)]),
+        (2, ["select", db]), (2, ["ttl", key]), (3, ["pttl", key]), (3, ["pexpiretime", key]),
+        (1, ["expiretime", key]), (2, ["get", key]), (1, ["dbsize"]), (1, ["keys", "*"]), (1, ["randomkey"]),
+        (1, ["mset", key, "v", other, "w"]),
+    ]  # fmt: skip
+    return rng.choices([words for _, words in commands], [weight for weight, _ in commands])[0]
 
 
 # ---- what is counted ----

@@ -358,7 +358,7 @@ class KeyspaceModel(RespModel):
             return 0
         order = b"gt" if b"gt" in options else b"lt"
         if order in options and old is not None:
-            near = abs(date - old) <= self.slack_ms and (isinstance(date, Since) or isinstance(old, Since))
+            near = abs(date - old) < self.slack_ms and (isinstance(date, Since) or isinstance(old, Since))
             if near:
                 self.deadlines[key] = max(date, old, key=int)
                 return OneOf(0, 1)  # nearly the same time: which is later is not known
