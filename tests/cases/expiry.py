@@ -394,7 +394,8 @@ def random_dates(chapter: int) -> None:
 
 def _random_dated(rng: random.Random, now_ms: int) -> List[object]:
     """A command on one key or two of twenty, with a time that is soon, or just over."""
-    key, other, ms = f"k{rng.randrange(20)}", f"k{rng.randrange(20)}", rng.choice([1, 2, 499, 500, 501, 1500, 10, 10**9])
+    key, other = f"k{rng.randrange(20)}", f"k{rng.randrange(20)}"
+    ms = rng.choice([1, 2, 499, 500, 501, 1500, 10, 10**9])
     date, db = now_ms + ms - rng.choice([0, 0, 0, ms, ms + 1]), rng.randrange(3)
     option = rng.choice([[], [], [], ["nx"], ["xx"], ["gt"], ["lt"]])
     commands: List[Tuple[int, List[object]]] = [
