@@ -247,8 +247,8 @@ def _databases(conn: Conn) -> None:
             "copy y z db 0 replace", "renamenx y t:000003", "getdel t:000004", "getset t:000005 longer-than-before",
             "getex t:000006 pxat 1", "getex t:000007 persist", "setex t:000008 500 v", "set t:000009 v keepttl",
             "append t:000010 longer-than-before", "ttl t:000010", "pexpire t:000011 1", "zadd new 1 a",
-            "expire new 600", "move new 0", "move t:000012 0", "swapdb 1 15", "zadd t:000013 1 a", "set t:000014 v pxat 1",
-            "set t:000014 v pxat 1 nx",
+            "expire new 600", "move new 0", "move t:000012 0", "swapdb 1 15", "zadd t:000013 1 a",
+            "set t:000014 v pxat 1", "set t:000014 v pxat 1 nx",
             "expire t:000015 -1", "persist t:000016", "rename t:000017 a-much-longer-name-than-it-had-before",
         ):  # fmt: skip
             conn.ask(*line.split())
