@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from cases.replies import many_buckets
+from cases.replies import long_request
 from cases.talk import paused
 from grading import Submission, points
 from harness import Conn, Server, wait_until, wire
@@ -104,14 +104,14 @@ def test_who_waits_for_a_turn(work: Submission) -> None:
         before = server.fd_count()
         for _ in range(3):
             with server.connect() as kicker, ExitStack() as stack:
-                many_buckets(kicker)
+                keys = long_request(kicker)
                 kicker.ask("set", "big", b"b" * 50_000, expect=None)
                 conns = [stack.enter_context(server.connect()) for _ in range(10)]
                 for conn in conns:
                     conn.ask("get", "k", expect=None)
                 with paused(server):
                     for i, conn in enumerate(conns):
-                        conn.send(wire.request("keys") * 20 if i % 2 else wire.request("get", "big") * 20)
+                        conn.send(keys * 20 if i % 2 else wire.request("get", "big") * 20)
                     kicker.send(GET + wire.request("kick"))
                 kicker.recv(None)
                 kicker.recv(10)
