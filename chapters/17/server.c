@@ -2364,10 +2364,34 @@ LOOKAHEAD void fetch_ahead(const struct batch *batch) {
     }
 }
 
+// Has the processor fetch the keys of a request that names several, as `mget` and `del` do: side by side,
+// as far as k_lookahead. A hint, as fetch_ahead() is.
+LOOKAHEAD void fetch_keys_ahead(const struct request *req) {
+    const struct command *command = req->command;
+    if (!command || command->last != -1 || hm_size(&g_data.db) <= k_in_cache) {
+        return;
+    }
+    struct hwalk keys[k_lookahead];
+    int n = 0;
+    for (int i = command->first; i < req->nargs && n < k_lookahead; i += command->step) {
+        if (req->args[i].len <= k_long_arg) {
+            keys[n++] = hwalk_begin(&g_data.db, hash_of_key(&req->args[i]).node.hcode);
+        }
+    }
+    hwalk_all(keys, n);
+    for (int i = 0; i < n; i++) {
+        if (keys[i].node) {
+            const struct entry *ent = container_of(keys[i].node, struct entry, node);
+            __builtin_prefetch(&entry_val(ent).data[ent->val_len]);
+        }
+    }
+}
+
 // Answers the request, which is the first in rbuf. Returns whether it did: one that takes long is not
 // answered now but by serve_long(), which comes back in STATE_LONG.
 static bool answer(struct conn *conn, struct request *req) {
     g_data.key = req->key;
+    fetch_keys_ahead(req);
     if (req->nargs > 0 && !reply_request(req, &conn->wbuf)) {
         conn->state = STATE_LONG;
         return false;

@@ -14,13 +14,13 @@ from harness.wire import ERR_ARG, ERR_TYPE
 
 from . import case
 from .strings import SAME_HASH, SEED
-from .talk import asked, bulk, numbered, say, start
+from .talk import asked, bulk, done, numbered, say, start
 
 __tracebackhide__ = settings.__tracebackhide__
 
 LOOKS_AT = (
-    "request batch parse_next parse_batch fetch_ahead fetch_pairs_ahead answer answer_batch lookup_key hash_of_key"
-    " state_req try_one_request k_lookahead k_batch_args k_long_arg k_in_cache"
+    "request batch parse_next parse_batch fetch_ahead fetch_pairs_ahead fetch_keys_ahead answer answer_batch lookup_key"
+    " hash_of_key state_req try_one_request k_lookahead k_batch_args k_long_arg k_in_cache"
 )
 
 SIZES = (1, 2, 16, 17, 32, 33, 65)  # of batches
@@ -267,3 +267,28 @@ def keys_of_one_hash_in_a_batch(chapter: int) -> None:
                 ],
             )  # fmt: skip
             conn.pipeline([["zadd", "large", "7", one], ["zscore", "large", other]] * 9, [1, None] + [0, None] * 8)
+
+
+@case(since=17)
+def many_keys_in_one_request(chapter: int) -> None:
+    """`mget`, `exists`, `mset` and `del` of as many keys as are looked up together, and more: some are there, some are
+    not, some stand there twice, some are long, one is a sorted set."""
+    long = b"l" * 3000
+    with start(chapter) as server, server.connect() as conn:
+        fill(conn)
+        conn.ask("set", long, "long", expect=done(chapter))
+        for n in SIZES:
+            keys: List[bytes] = []
+            values: List[object] = []
+            for i in range(n):
+                key, value = [(b"fill%06d" % i, b"%06d" % i), (b"none%06d" % i, None), (b"fill000007", b"000007"),
+                              (long, b"long"), (b"large", None)][i % 5]  # fmt: skip
+                keys.append(key)
+                values.append(value)
+            conn.ask("mget", *keys, expect=values)
+            conn.ask("exists", *keys, expect=n - sum(key[:4] == b"none" for key in keys))
+            pairs = [(b"new%06d" % i, b"%d" % i) for i in range(n)]
+            conn.ask("mset", *[word for pair in pairs for word in pair], expect=done(chapter))
+            conn.ask("mget", *[key for key, _ in pairs], expect=[value for _, value in pairs])
+            conn.ask("del", *[key for key, _ in pairs], b"none", expect=n)
+            conn.ask("exists", *[key for key, _ in pairs], expect=0)
