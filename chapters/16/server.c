@@ -1049,8 +1049,8 @@ static void wait_for_next(struct conn *conn) {
     }
 }
 
-// Sends the replies that a connection has got in its turn, with one write. Who does not take all of them
-// goes on in state_res().
+// Sends the replies that a connection has got in its turn, with one write. What the socket does not take
+// is sent by state_res(), once there is room.
 static void send_replies(struct conn *conn) {
     enum conn_state next = conn->state;
     if (next == STATE_RES || next == STATE_END || !try_flush_buffer(conn)) {
