@@ -43,6 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "inside: looks inside this project, left out under SERVER=")
     config.addinivalue_line("markers", "ours(why): holds for our servers and not for Redis, left out there")
     config.addinivalue_line("markers", "carried: nothing that it looks at changes here, see harness/carried.py")
+    config.addinivalue_line("markers", "again: what it looks at changes here and in the next chapter, see there")
     if os.environ.get("WORKBOOK_TEACH") and not config.option.everything:
         global _teacher
         _teacher = teach.Teacher(config.option.patience)

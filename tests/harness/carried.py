@@ -3,6 +3,9 @@
 A case is carried in a chapter that neither begins it, nor is the last to have it, nor changes anything that the case
 looks at. What a chapter changes is what the table in its README.md says. tests/test_stages.py holds that table against
 the sources: all that is not in it is byte for byte the same as in the chapter before.
+
+With sanitizers, which take many times as long, a case is also left out where it looks `again`: at something that the
+chapter changes, and the next one too.
 """
 
 from __future__ import annotations
@@ -20,10 +23,15 @@ OWN = "files that each chapter has of its own"  # what a case looks at that is c
 
 
 def carried(chapter: int, chapters: Container[int], looks_at: str) -> List[pytest.MarkDecorator]:
-    """The mark of a case of these chapters that is carried in this one, or nothing."""
+    """The mark of a case of these chapters that is carried in this one, or looks again in the next, or nothing."""
     there = [each for each in CHAPTERS if each in chapters]
     begins, ends = chapter - 1 not in there, chapter == there[-1]
-    return [] if looks_at == OWN or begins or ends or touches(chapter, looks_at) else [pytest.mark.carried]
+    if looks_at == OWN or begins or ends:
+        return []
+    if not touches(chapter, looks_at):
+        return [pytest.mark.carried]
+    later = there[there.index(chapter) + 1]
+    return [pytest.mark.again] if later == there[-1] or touches(later, looks_at) else []
 
 
 def touches(chapter: int, looks_at: str) -> bool:
