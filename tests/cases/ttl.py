@@ -473,15 +473,16 @@ def no_cpu_while_deadlines_are_far(chapter: int) -> None:
 
 @case(since=13, inside=True)
 def sleeps_while_deadlines_are_far(chapter: int) -> None:
-    """Not even a wake-up, where the lower half of the number happens to be small."""
+    """Not even a wake-up, where the lower half of the number happens to be small. (From 18 on, one now and then.)"""
     counts = Counts()
+    most = 3 if chapter >= wire.KEYSPACE_FROM else 1
     with start(chapter, env=counts.env) as server, server.connect() as conn:
         conn.ask("set", "k", "v")
         for ms in (FAR, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1, 2**32, 2**32 + 1, 2**33 + 5, 2**62, INT64_MAX - 10**15):
             conn.ask("pexpire", "k", str(ms), expect=1)
             counts.reset()
             time.sleep(0.03)
-            if counts.polls > 1:
+            if counts.polls > most:
                 fail(f"a TTL of {ms} ms: poll() returned {counts.polls} times within 30 ms")
         conn.ask("get", "k", expect=b"v")
 

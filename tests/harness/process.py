@@ -123,7 +123,7 @@ class Server:
         if "in use" in text:
             return cause(
                 "PORT is ignored, or not understood: the server was started with "
-                f"PORT={self._asked_port}, which was free."
+                f"PORT={self._asked_port}, which was free. Does bind() get it through htons()?"
             )
         if diagnose.ended(self, 0.05):
             status = self._process.returncode
