@@ -1299,6 +1299,13 @@ static uint64_t random_bits(void) {
     return high << 32 | str_hash(&g_data.hash_key, (const uint8_t *)&n, sizeof(n));
 }
 
+// Returns a cursor at a random place: in front of all buckets of the larger table, if there are two, that
+// belong together there.
+static uint64_t random_cursor(const struct hmap *hmap) {
+    size_t newer = hmap->newer.mask, older = hmap->older.mask;
+    return random_bits() & (hmap->older.tab && older < newer ? older : newer);
+}
+
 // A node among those that were seen, each as likely as the others.
 struct pick {
     struct hnode *node;
@@ -1319,7 +1326,7 @@ static void do_randomkey(struct request *req, struct reply *out) {
     for (int tries = 0; hm_size(&db->keys) > 0 && tries < k_max_tries; tries++) {
         struct pick pick = {0};
         while (!pick.node) { // never the next bucket: a key behind a gap would come too often
-            hm_scan_step(&db->keys, random_bits(), pick_one, &pick);
+            hm_scan_step(&db->keys, random_cursor(&db->keys), pick_one, &pick);
         }
         struct entry *ent = container_of(pick.node, struct entry, node);
         if (!entry_expired(db, ent)) {

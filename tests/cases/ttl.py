@@ -549,7 +549,7 @@ def _turns(name: str) -> int:
     return int.from_bytes(Path(name).read_bytes(), sys.byteorder)
 
 
-@case(since=13, inside=True)
+@case(since=13, until=wire.KEYSPACE_FROM - 1, inside=True)
 def keys_go_as_fast_as_they_come(chapter: int) -> None:
     """A turn in which many keys come with a short TTL may also remove many. Otherwise they pile up for as long as the
     load lasts, and the memory with them."""
