@@ -159,6 +159,8 @@ def test_what_is_carried(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sanitized(3, 99, "client.main") == [7, 11], "what the last but one changes is run in the last"
     monkeypatch.setattr(carried, "changed", {7: [], 8: ["f"], 9: ["f"], 10: [], 11: []}.__getitem__)
     assert ran(7, 99, "f") == [7, 8, 9, 11] and sanitized(7, 99, "f") == [7, 9, 11]
+    monkeypatch.setattr(carried, "PART_3", 8)
+    assert ran(7, 99, "f") == [7, 9, 11]
 
 
 def test_the_road_says_how_long_each_server_is() -> None:
