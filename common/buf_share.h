@@ -1,7 +1,7 @@
 // buf_share.h: built in chapter 16
 //
-// One buffer for ten thousand connections: only one of them has its turn. It borrows the memory when
-// its turn begins, and returns it at the end; what is left over it keeps, and no more:
+// One buffer for ten thousand connections, since only one of them has its turn. It borrows the memory
+// when its turn begins, and returns it at the end. It keeps only the bytes that are left over:
 //
 //              before           in its turn              after
 //   own        |ab|             |ab................|     |f|
@@ -20,8 +20,8 @@ enum {
     k_max_shared = 256 << 10, // a shared buffer that has grown larger is freed
 };
 
-// Gives `own` the memory of `shared`, `cap` bytes at least; shared has none then. What own holds is
-// copied, up to half of cap; where it is more, own goes on with its own memory.
+// Gives `own` the memory of `shared`, at least `cap` bytes, and leaves shared without any. Copies
+// what own holds into it; if that is more than half of cap, own keeps its own memory instead.
 static inline void buf_borrow(struct buf *own, struct buf *shared, size_t cap) {
     size_t size = buf_size(own);
     if (size > cap / 2) {
@@ -37,8 +37,8 @@ static inline void buf_borrow(struct buf *own, struct buf *shared, size_t cap) {
     *shared = (struct buf){0};
 }
 
-// Leaves `own` what is in it. Where that is less than a quarter of its memory, it is copied, and the
-// memory goes back to `shared`.
+// Ends the loan. `own` keeps the bytes in it: if they fill less than a quarter of its memory, it gets
+// a copy of them, and the memory goes back to `shared`.
 static inline void buf_return(struct buf *own, struct buf *shared) {
     size_t size = buf_size(own);
     if (own->cap == 0 || size > own->cap / 4) {

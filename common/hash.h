@@ -56,8 +56,8 @@ static inline void sip_round(uint64_t v[4]) {
     v[2] = HASH_ROTL(v[2], 32);
 }
 
-// Returns the little-endian u64 at `p`. Written out, since compilers see that this is one load;
-// in a loop they do not, and take a byte at a time.
+// Returns the little-endian u64 at `p`. Written out, compilers make one load of it; from a loop
+// they make one for each byte.
 static inline uint64_t sip_word(const uint8_t *p) {
     uint32_t low =
         (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;

@@ -32,8 +32,8 @@ enum {
     // Nodes per bucket at which the table doubles. A lower limit spends memory on buckets, a higher
     // one time on chains.
     k_max_load_factor = 2,
-    // Moves a call. Growing is done long before the next time: a table of n buckets has 2n nodes
-    // to move, n buckets to pass, and 2n insertions until it is full again.
+    // Nodes moved or buckets passed in a call. So a move ends long before the next one begins:
+    // n buckets mean 2n nodes to move, n buckets to pass, and 2n insertions until the next.
     k_resizing_work = 8,
     k_min_buckets = 4,
 };

@@ -1,6 +1,6 @@
 // mem.h: built in chapter 06
 //
-// Allocation that cannot fail: where memory is out, the program ends with one line.
+// Allocation that cannot fail: when memory runs out, the program ends with one line.
 //
 // That is the honest choice for a server that holds its data in memory alone. By the time that
 // malloc() returns NULL (on Linux, which promises more memory than there is, it hardly ever does),

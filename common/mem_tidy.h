@@ -1,6 +1,6 @@
 // mem_tidy.h: built in chapter 08
 //
-// free() may put work off. That of glibc only sets a small block aside; the next call that allocates
+// glibc's free() puts work off: it only sets a small block aside. The next call that allocates
 // a KiB or more merges all of them with their neighbours, and its caller waits: 0.2 s after a
 // million blocks. So we make such a call often, while there is little to merge.
 #pragma once

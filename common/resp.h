@@ -10,8 +10,8 @@
 //
 //   get k   ->   *2\r\n$3\r\nget\r\n$1\r\nk\r\n        or        get k\r\n
 //
-// As in Redis, what stands where a CR LF ends a string, or an LF follows a CR, is passed over
-// without a look.
+// Like Redis, we count the bytes of a line end and hardly look at them: behind a count or a length
+// only the CR is looked for, and behind the bytes of a string any two bytes will do.
 //
 // A request may arrive in any pieces. What is whole of it is not looked at again when more comes:
 // struct resp_parser says how far it has been understood, in two numbers. The strings are taken
@@ -34,20 +34,20 @@ enum {
     k_resp_max_size = 32 << 20, // bytes of a request
     k_resp_max_args = 1 << 20,  // strings of a request
     k_resp_max_line = 64 << 10, // bytes of a line, and of the line in front of a string
-    k_resp_kept_args = 4096,    // for which room is kept when a request is done
+    k_resp_kept_args = 4096,    // strings for which room is kept between requests
     k_resp_error_size = 64,
 };
 
 enum resp_status {
-    RESP_BAD,  // no request, nor can one follow
+    RESP_BAD,  // not a request, and nothing says where the next one begins
     RESP_MORE, // the beginning of a request, as far as it has come
     RESP_DONE, // a request
 };
 
-// How much of the first request is there. Zeroed: nothing is known of it yet.
+// How far the first request has been parsed. Zeroed: not at all.
 struct resp_parser {
-    size_t pos;       // bytes that are understood
-    uint32_t strings; // of an array, that come after these
+    size_t pos;       // bytes that need no second look
+    uint32_t strings; // of an array, still to come
 };
 
 // Strings of requests, one after the other. Zeroed is empty; it owns both allocations.

@@ -63,7 +63,7 @@ static struct {
     // short. poll() passes over slots whose fd is -1.
     struct conn **fd2conn;
     struct pollfd *poll_set;
-    size_t cap;  // slots there are
+    size_t cap;  // slots allocated
     size_t nfds; // slots up to the last one in use
     int listen_fd;
     int stop_pipe[2];
@@ -413,9 +413,10 @@ static bool accept_new_conn(void) {
 
 // ---- main: the event loop ----
 
-// A flag alone would be a race: the signal may come after we looked at it and before poll() waits.
-// A byte in a pipe waits for us. The flag ends a turn that is under way. A second signal finds no
-// handler any more: it ends the program at once, whatever the first one has to wait for.
+// Tells the loop to stop, in two ways. The flag ends a turn that is under way. But a signal may
+// come after the loop looked at the flag and before it waits, and it would wait for ever; so there
+// is a byte in a pipe as well, which ends the wait. A second signal finds no handler any more: it
+// ends the program at once, whatever the first one has to wait for.
 static void on_stop_signal(int sig) {
     (void)sig;
     int err = errno;
@@ -428,7 +429,7 @@ static void on_stop_signal(int sig) {
     errno = err;
 }
 
-// Has SIGINT and SIGTERM arrive as something to read, and SIGPIPE not at all.
+// Lets SIGINT and SIGTERM call on_stop_signal(), and ignores SIGPIPE.
 static void catch_signals(void) {
     if (pipe(g_data.stop_pipe) < 0 || fd_set_nb(g_data.stop_pipe[1]) < 0) {
         die("pipe");

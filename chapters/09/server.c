@@ -28,9 +28,9 @@
 
 enum {
     k_max_msg = 32 << 20,
-    k_read_size = 16 << 10, // free bytes that a read finds at least
-    k_turn_work = 64 << 10, // after which a connection's turn is over
-    k_max_kept = 64 << 10,  // a larger buffer is given back where it is mostly empty
+    k_read_size = 16 << 10, // a read has room for at least this many bytes
+    k_turn_work = 64 << 10, // work that ends a connection's turn: see g_data.work
+    k_max_kept = 64 << 10,  // a larger buffer that is mostly empty is shrunk
     k_max_freed = 100000,
     k_accept_retry_ms = 100,
 };
@@ -39,7 +39,7 @@ enum conn_state {
     STATE_REQ,  // waits for requests: reading
     STATE_RES,  // waits for the client to take a reply: writing
     STATE_MORE, // has requests in rbuf: waits for its next turn
-    STATE_LONG, // the next request in rbuf takes long: waits until it is the one of a turn
+    STATE_LONG, // the next request in rbuf takes long: waits to be picked, one a turn
     STATE_BAD,  // the client sent a bad message: waits for it to hang up
     STATE_END,  // to be closed
 };
@@ -73,17 +73,17 @@ static struct {
     // short. poll() passes over slots whose fd is -1.
     struct conn **fd2conn;
     struct pollfd *poll_set;
-    size_t cap;  // slots there are
+    size_t cap;  // slots allocated
     size_t nfds; // slots up to the last one in use
     int listen_fd;
     int stop_pipe[2];
     volatile sig_atomic_t stopping;
     struct hash_key hash_key;
-    size_t work; // in the turn of a connection: bytes of replies made, nodes passed or freed
+    size_t work; // done in a connection's turn: bytes of replies made, nodes passed or freed
     struct hmap db;
     size_t keys_size;  // bytes that `keys` prints for all that is in db
     bool long_waiting; // some connection is in STATE_LONG
-    size_t last_long;  // the one that had its long request answered last
+    size_t last_long;  // descriptor of the last connection served by serve_long()
 } g_data;
 
 // ---- the key space ----
@@ -172,8 +172,8 @@ static bool entry_clear_one(struct hnode *node, void *arg) {
     return true;
 }
 
-// Frees all keys, so that a leak checker finds what has been lost. Very many are left to the
-// system: it takes all memory back when a program ends, and sooner than we could.
+// Frees all keys at exit, so that a leak checker reports real leaks alone. Very many are left to
+// the kernel: it takes a program's memory back faster than we can free it.
 static void entry_clear(void) {
     if (hm_size(&g_data.db) > k_max_freed) {
         return;
@@ -220,7 +220,7 @@ static bool do_keys_one(struct hnode *node, void *arg) {
     return true;
 }
 
-// The size of the reply is known beforehand. One that is too big to be sent is not made.
+// We know the size of the reply beforehand, and do not begin one that is too big to be sent.
 static void do_keys(const struct slice *args, struct buf *out) {
     (void)args;
     if (k_arr_head + g_data.keys_size > k_max_msg) {
@@ -256,8 +256,8 @@ static bool is_command(const struct slice *arg, const char *name) {
     return i == arg->len && !name[i];
 }
 
-// Returns how much work the request may be, as far as that can be known before it is done: what it
-// will look at, and the bytes that it will reply. 0 stands for little.
+// Estimates, before the request is answered, how much work that is, counted as in g_data.work.
+// Returns 0 if it is little.
 static size_t request_cost(const struct slice *args, int nargs) {
     if (nargs == 1 && is_command(&args[0], "keys")) {
         return hm_scan_cost(&g_data.db) + g_data.keys_size;
@@ -314,8 +314,8 @@ static void unwatch(int fd) {
 
 // reply = u32 len, len bytes: a value as serial.h has it      len <= k_max_msg
 //
-// Appends the reply to one request. Its length is known only afterwards; if it is above the limit,
-// the reply is taken back and an error takes its place. That was work all the same.
+// Appends the reply to one request. Its length is known only afterwards: a reply above the limit is
+// taken back, and an error takes its place. Making it counts as work all the same.
 static void reply_request(const struct slice *args, int nargs, struct buf *out) {
     size_t start = buf_size(out);
     buf_reserve(out, 4);
@@ -329,8 +329,8 @@ static void reply_request(const struct slice *args, int nargs, struct buf *out) 
     store_u32(buf_data(out) + start, (uint32_t)(buf_size(out) - start - 4));
 }
 
-// Drops what is left in rbuf: behind a bad message we cannot tell where the next one begins. What
-// came before it is still answered.
+// Logs why the input is bad and drops the rest of rbuf: behind a bad message we cannot tell where
+// the next one begins. The requests before it are still answered.
 static void reject_input(struct conn *conn, const char *why) {
     msg("%s", why);
     buf_truncate(&conn->rbuf, 0);
@@ -340,7 +340,8 @@ static void reject_input(struct conn *conn, const char *why) {
 // message = u32 len, len bytes: a request as request.h has it      len <= k_max_msg
 //
 // Answers the first message in rbuf, if it is whole. Returns whether there is a reply to send. A
-// request that takes long is not answered now but by serve_long(), which comes back in STATE_LONG.
+// request that takes long is not answered now: it puts the connection into STATE_LONG, and from
+// there serve_long() leads back here.
 static bool try_one_request(struct conn *conn) {
     size_t size = buf_size(&conn->rbuf);
     if (size < 4) {
@@ -413,8 +414,9 @@ static bool try_flush_buffer(struct conn *conn) {
     return all;
 }
 
-// Answers the requests in rbuf with one write, until no whole one is left, or it was enough work for
-// a turn, or the next one takes long. The rest waits until all others have had their turn.
+// Answers requests from rbuf, and sends the replies with one write. Stops when no whole request is
+// left, after enough work for a turn, or before a request that takes long. What is left waits until
+// all other connections have had their turn.
 static void state_req(struct conn *conn) {
     bool more = true;
     g_data.work = 0;
@@ -465,8 +467,9 @@ static void conn_done(struct conn *conn) {
     free(conn);
 }
 
-// Gives back what a large buffer does not need, where that is most of it. What is kept is copied, so
-// a buffer that drains is copied at a quarter of its size, then at a quarter of that, and so on.
+// Shrinks a large buffer that is mostly empty. The bytes in it are copied, so we wait until they
+// fill less than a quarter: a buffer that drains is copied at a quarter, then at a sixteenth, and
+// so on.
 static void give_back(struct buf *buf) {
     if (buf->cap > k_max_kept && buf_size(buf) < buf->cap / 4) {
         buf_shrink(buf);
@@ -492,8 +495,8 @@ static void connection_io(struct conn *conn) {
     }
 }
 
-// Answers one request that takes long. There is one of them at most in a turn of the loop, when all
-// others have had theirs; connections that have such a request take turns, too.
+// Answers one request that takes long. A turn of the loop ends with one of them at most, after all
+// other connections were served; connections that have such a request take turns, too.
 static void serve_long(void) {
     for (size_t i = 1; i <= g_data.nfds; i++) {
         size_t fd = (g_data.last_long + i) % g_data.nfds;
@@ -539,9 +542,10 @@ static bool accept_new_conn(void) {
 
 // ---- main: the event loop ----
 
-// A flag alone would be a race: the signal may come after we looked at it and before poll() waits.
-// A byte in a pipe waits for us. The flag ends a turn that is under way. A second signal finds no
-// handler any more: it ends the program at once, whatever the first one has to wait for.
+// Tells the loop to stop, in two ways. The flag ends a turn that is under way. But a signal may
+// come after the loop looked at the flag and before it waits, and it would wait for ever; so there
+// is a byte in a pipe as well, which ends the wait. A second signal finds no handler any more: it
+// ends the program at once, whatever the first one has to wait for.
 static void on_stop_signal(int sig) {
     (void)sig;
     int err = errno;
@@ -554,7 +558,7 @@ static void on_stop_signal(int sig) {
     errno = err;
 }
 
-// Has SIGINT and SIGTERM arrive as something to read, and SIGPIPE not at all.
+// Lets SIGINT and SIGTERM call on_stop_signal(), and ignores SIGPIPE.
 static void catch_signals(void) {
     if (pipe(g_data.stop_pipe) < 0 || fd_set_nb(g_data.stop_pipe[1]) < 0) {
         die("pipe");

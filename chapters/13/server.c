@@ -35,22 +35,22 @@
 
 enum {
     k_max_msg = 32 << 20,
-    k_read_size = 16 << 10, // free bytes that a read finds at least
-    k_turn_work = 64 << 10, // after which a connection's turn is over
-    k_max_kept = 64 << 10,  // a larger buffer is given back where it is mostly empty
-    k_max_pairs = k_max_msg / (k_str_head + 9), // that a reply holds, even if all names are empty
+    k_read_size = 16 << 10, // a read has room for at least this many bytes
+    k_turn_work = 64 << 10, // work that ends a connection's turn: see g_data.work
+    k_max_kept = 64 << 10,  // a larger buffer that is mostly empty is shrunk
+    k_max_pairs = k_max_msg / (k_str_head + 9), // in a reply, even if every name is empty
     k_max_freed = 100000,
     k_accept_retry_ms = 100,
-    k_send_buffer = 128 << 10, // bytes that the system keeps for a client, twice that on Linux
+    k_send_buffer = 128 << 10, // bytes that the kernel buffers for a client; Linux doubles it
     k_idle_timeout_ms = 5000,
-    k_max_works = 200, // keys and pairs that expire in one turn, and one more for each request
+    k_max_works = 200, // keys and pairs that may expire in a turn; each request adds one
 };
 
 enum conn_state {
     STATE_REQ,  // waits for requests: reading
     STATE_RES,  // waits for the client to take a reply: writing
     STATE_MORE, // has requests in rbuf: waits for its next turn
-    STATE_LONG, // the next request in rbuf takes long: waits until it is the one of a turn
+    STATE_LONG, // the next request in rbuf takes long: waits to be picked, one a turn
     STATE_BAD,  // the client sent a bad message: waits for it to hang up
     STATE_END,  // to be closed
 };
@@ -94,17 +94,17 @@ static struct {
     // short. poll() passes over slots whose fd is -1.
     struct conn **fd2conn;
     struct pollfd *poll_set;
-    size_t cap;  // slots there are
+    size_t cap;  // slots allocated
     size_t nfds; // slots up to the last one in use
     int listen_fd;
     int stop_pipe[2];
     volatile sig_atomic_t stopping;
     struct hash_key hash_key;
-    size_t work; // in the turn of a connection: bytes of replies made, nodes passed or freed
+    size_t work; // done in a connection's turn: bytes of replies made, nodes passed or freed
     struct hmap db;
     size_t keys_size;        // bytes that `keys` prints for all that is in db, if none has expired
     bool long_waiting;       // some connection is in STATE_LONG
-    size_t last_long;        // the one that had its long request answered last
+    size_t last_long;        // descriptor of the last connection served by serve_long()
     int64_t now_ms;          // when the loop looked at the clock last
     int64_t idle_timeout_ms; // 0 for never
     struct dlist idle_list;  // all connections, the longest idle first
@@ -185,7 +185,7 @@ static bool entry_expired(const struct entry *ent) {
     return g_data.now_ms > entry_deadline(ent);
 }
 
-// Gives the entry `ttl_ms` to live from now on. now_ms + ttl_ms fits.
+// Gives the entry `ttl_ms` to live from now on. The caller has checked that now_ms + ttl_ms fits.
 static void entry_set_ttl(struct entry *ent, int64_t ttl_ms) {
     heap_upsert(&g_data.heap, &ent->heap_idx, g_data.now_ms + ttl_ms);
 }
@@ -208,7 +208,7 @@ static void entry_destroy(struct entry *ent) {
     free(ent);
 }
 
-// Takes the TTL from an entry that is not in the table any more, and frees the entry.
+// Removes the TTL of an entry that has left the table, and frees the entry.
 static void entry_del(struct entry *ent) {
     entry_clear_ttl(ent);
     g_data.keys_size -= entry_listed_size(ent);
@@ -276,7 +276,7 @@ static void entry_set(const struct slice *key, const struct slice *val) {
 static bool entry_clear_one(struct hnode *node, void *arg) {
     (void)arg;
     struct entry *ent = container_of(node, struct entry, node);
-    ent->heap_idx = k_heap_none; // the heap goes as a whole
+    ent->heap_idx = k_heap_none; // the whole heap has been freed already
     entry_del(ent);
     return true;
 }
@@ -288,8 +288,8 @@ static bool entry_count_one(struct hnode *node, void *arg) {
     return *n <= k_max_freed;
 }
 
-// Frees all keys, so that a leak checker finds what has been lost. Very many keys and pairs are left
-// to the system: it takes all memory back when a program ends, and sooner than we could.
+// Frees all keys at exit, so that a leak checker reports real leaks alone. Very many keys and pairs
+// are left to the kernel: it takes a program's memory back faster than we can free it.
 static void entry_clear(void) {
     size_t n = 0;
     hm_scan(&g_data.db, entry_count_one, &n);
@@ -409,7 +409,7 @@ static bool do_keys_one(struct hnode *node, void *arg) {
 }
 
 // Returns how many bytes `keys` would print for the keys that have expired and are still there.
-// Cost: O(keys with a TTL), but no look at those that have not expired.
+// Cost: O(keys with a TTL); reads only the entries that have expired.
 static size_t expired_listed_size(void) {
     size_t size = 0;
     for (size_t i = 0; i < g_data.heap.len; i++) {
@@ -421,7 +421,7 @@ static size_t expired_listed_size(void) {
     return size;
 }
 
-// The size of the reply is known beforehand. One that is too big to be sent is not made.
+// We know the size of the reply beforehand, and do not begin one that is too big to be sent.
 static void do_keys(const struct slice *args, struct buf *out) {
     (void)args;
     size_t size = k_arr_head + g_data.keys_size;
@@ -435,8 +435,8 @@ static void do_keys(const struct slice *args, struct buf *out) {
     out_arr_end(out, arr, scan.n);
 }
 
-// Finds the sorted set of a key, NULL where there is no such key. Returns whether that went well;
-// where the key holds something else, says so.
+// Sets *zset to the sorted set of the key, NULL if there is no such key. If the key holds another
+// type, replies with an error and returns false.
 static bool find_zset(const struct slice *key, struct zset **zset, struct buf *out) {
     const struct entry *ent = entry_lookup(key);
     if (ent && ent->type != T_ZSET) {
@@ -527,8 +527,8 @@ static void do_zquery(const struct slice *args, struct buf *out) {
     out_arr_end(out, arr, n * 2);
 }
 
-// Gives the key another `ttl_ms` to live; deletes it where that is not positive. Looks at the clock
-// anew, for itself and the requests behind it: what came before in this batch may have taken long.
+// Lets the key live for `ttl_ms` from now; deletes it if that is not positive. Reads the clock
+// again, for itself and the requests behind it: those before it in this batch may have taken long.
 static void expire_key(const struct slice *key, int64_t ttl_ms, struct buf *out) {
     g_data.now_ms = get_monotonic_msec();
     if (ttl_ms > INT64_MAX - g_data.now_ms) {
@@ -552,7 +552,7 @@ static void do_expire(const struct slice *args, struct buf *out) {
         return;
     }
     if (__builtin_mul_overflow(ttl_s, 1000, &ttl_ms)) {
-        ttl_ms = ttl_s > 0 ? INT64_MAX : INT64_MIN; // too large, and no time at all
+        ttl_ms = ttl_s > 0 ? INT64_MAX : INT64_MIN; // too late: refused; too early: deleted
     }
     expire_key(&args[1], ttl_ms, out);
 }
@@ -622,8 +622,8 @@ static bool is_command(const struct slice *arg, const char *name) {
     return i == arg->len && !name[i];
 }
 
-// Returns how much work the request may be, as far as that can be known before it is done: what it
-// will look at, and the bytes that it will reply. 0 stands for little.
+// Estimates, before the request is answered, how much work that is, counted as in g_data.work.
+// Returns 0 if it is little.
 static size_t request_cost(const struct slice *args, int nargs) {
     if (nargs == 1 && is_command(&args[0], "keys")) {
         return hm_scan_cost(&g_data.db) + g_data.keys_size;
@@ -687,8 +687,8 @@ static void unwatch(int fd) {
 
 // reply = u32 len, len bytes: a value as serial.h has it      len <= k_max_msg
 //
-// Appends the reply to one request. Its length is known only afterwards; if it is above the limit,
-// the reply is taken back and an error takes its place. That was work all the same.
+// Appends the reply to one request. Its length is known only afterwards: a reply above the limit is
+// taken back, and an error takes its place. Making it counts as work all the same.
 static void reply_request(const struct slice *args, int nargs, struct buf *out) {
     size_t start = buf_size(out);
     buf_reserve(out, 4);
@@ -702,8 +702,8 @@ static void reply_request(const struct slice *args, int nargs, struct buf *out) 
     store_u32(buf_data(out) + start, (uint32_t)(buf_size(out) - start - 4));
 }
 
-// Drops what is left in rbuf: behind a bad message we cannot tell where the next one begins. What
-// came before it is still answered.
+// Logs why the input is bad and drops the rest of rbuf: behind a bad message we cannot tell where
+// the next one begins. The requests before it are still answered.
 static void reject_input(struct conn *conn, const char *why) {
     msg("%s", why);
     buf_truncate(&conn->rbuf, 0);
@@ -713,7 +713,8 @@ static void reject_input(struct conn *conn, const char *why) {
 // message = u32 len, len bytes: a request as request.h has it      len <= k_max_msg
 //
 // Answers the first message in rbuf, if it is whole. Returns whether there is a reply to send. A
-// request that takes long is not answered now but by serve_long(), which comes back in STATE_LONG.
+// request that takes long is not answered now: it puts the connection into STATE_LONG, and from
+// there serve_long() leads back here.
 static bool try_one_request(struct conn *conn) {
     size_t size = buf_size(&conn->rbuf);
     if (size < 4) {
@@ -744,7 +745,7 @@ static bool try_one_request(struct conn *conn) {
     conn->state = STATE_REQ;
     g_data.work += cost;
     reply_request(args, nargs, &conn->wbuf);
-    g_data.max_works++; // what a request adds, this turn may take away
+    g_data.max_works++; // a request may add a key: let one more expire
     buf_consume(&conn->rbuf, 4 + (size_t)len);
     return true;
 }
@@ -797,8 +798,9 @@ static bool try_flush_buffer(struct conn *conn) {
     return all;
 }
 
-// Answers the requests in rbuf with one write, until no whole one is left, or it was enough work for
-// a turn, or the next one takes long. The rest waits until all others have had their turn.
+// Answers requests from rbuf, and sends the replies with one write. Stops when no whole request is
+// left, after enough work for a turn, or before a request that takes long. What is left waits until
+// all other connections have had their turn.
 static void state_req(struct conn *conn) {
     bool more = true;
     g_data.work = 0;
@@ -853,8 +855,9 @@ static void conn_done(struct conn *conn) {
     free(conn);
 }
 
-// Gives back what a large buffer does not need, where that is most of it. What is kept is copied, so
-// a buffer that drains is copied at a quarter of its size, then at a quarter of that, and so on.
+// Shrinks a large buffer that is mostly empty. The bytes in it are copied, so we wait until they
+// fill less than a quarter: a buffer that drains is copied at a quarter, then at a sixteenth, and
+// so on.
 static void give_back(struct buf *buf) {
     if (buf->cap > k_max_kept && buf_size(buf) < buf->cap / 4) {
         buf_shrink(buf);
@@ -880,8 +883,8 @@ static void connection_io(struct conn *conn) {
     }
 }
 
-// Answers one request that takes long. There is one of them at most in a turn of the loop, when all
-// others have had theirs; connections that have such a request take turns, too.
+// Answers one request that takes long. A turn of the loop ends with one of them at most, after all
+// other connections were served; connections that have such a request take turns, too.
 static void serve_long(void) {
     for (size_t i = 1; i <= g_data.nfds; i++) {
         size_t fd = (g_data.last_long + i) % g_data.nfds;
@@ -914,8 +917,8 @@ static bool accept_new_conn(void) {
     // acknowledged, and the client delays that acknowledgement by 40 ms.
     int one = 1;
     setsockopt(connfd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    // What the system keeps for a slow client, megabytes if we let it, we need not write: to us such
-    // a client looks like one that takes nothing.
+    // The kernel would buffer megabytes for a slow client. While it drains them, none of our writes
+    // move a byte, and the client looks idle. A small buffer has room again soon.
     int send_buffer = k_send_buffer;
     setsockopt(connfd, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof(send_buffer));
     if (fd_set_nb(connfd) < 0) {
@@ -936,8 +939,8 @@ static bool accept_new_conn(void) {
 // A timer goes off when the clock, in whole milliseconds, is past its deadline. So what is left to
 // wait is rounded up: poll() neither comes back too early, nor again and again until it is time.
 
-// Returns the connection that has been idle for longest, NULL where there is none, or none is ever
-// closed.
+// Returns the connection that has been idle for longest, NULL if there is none or the timeout is
+// off.
 static struct conn *first_idle(void) {
     if (g_data.idle_timeout_ms == 0 || dlist_empty(&g_data.idle_list)) {
         return NULL;
@@ -945,7 +948,8 @@ static struct conn *first_idle(void) {
     return container_of(g_data.idle_list.next, struct conn, idle_node);
 }
 
-// Returns how many milliseconds poll() may wait at `now_ms` for the next timer, -1 for any time.
+// Returns how many milliseconds after `now_ms` the next timer goes off: poll() may wait for that
+// long. -1 if no timer is set: poll() takes it for "as long as you like".
 static int next_timer_ms(int64_t now_ms) {
     int64_t next_ms = INT64_MAX;
     if (!g_data.poll_set[g_data.listen_fd].events) {
@@ -968,7 +972,8 @@ static int next_timer_ms(int64_t now_ms) {
 }
 
 // Closes the connections that had been idle for too long at `now_ms`, and removes keys that have
-// expired, but not more than max_works: where some are left, next_timer_ms() is 0.
+// expired, until that was max_works. If some are left, next_timer_ms() returns 0, and the next turn
+// goes on with them.
 static void process_timers(int64_t now_ms) {
     struct conn *conn;
     while ((conn = first_idle()) && now_ms > conn->idle_start + g_data.idle_timeout_ms) {
@@ -989,9 +994,10 @@ static void process_timers(int64_t now_ms) {
 
 // ---- main: the event loop ----
 
-// A flag alone would be a race: the signal may come after we looked at it and before poll() waits.
-// A byte in a pipe waits for us. The flag ends a turn that is under way. A second signal finds no
-// handler any more: it ends the program at once, whatever the first one has to wait for.
+// Tells the loop to stop, in two ways. The flag ends a turn that is under way. But a signal may
+// come after the loop looked at the flag and before it waits, and it would wait for ever; so there
+// is a byte in a pipe as well, which ends the wait. A second signal finds no handler any more: it
+// ends the program at once, whatever the first one has to wait for.
 static void on_stop_signal(int sig) {
     (void)sig;
     int err = errno;
@@ -1004,7 +1010,7 @@ static void on_stop_signal(int sig) {
     errno = err;
 }
 
-// Has SIGINT and SIGTERM arrive as something to read, and SIGPIPE not at all.
+// Lets SIGINT and SIGTERM call on_stop_signal(), and ignores SIGPIPE.
 static void catch_signals(void) {
     if (pipe(g_data.stop_pipe) < 0 || fd_set_nb(g_data.stop_pipe[1]) < 0) {
         die("pipe");
@@ -1024,8 +1030,8 @@ static bool one_turn(void) {
     if (ready < 0 && errno != EINTR) {
         die("poll");
     }
-    // When poll() has surely looked at everyone. What comes later waits for the next turn, because
-    // we are at work, or stopped: it must not look as if its sender had been idle.
+    // The last moment at which poll() is sure to have checked every client. Idle time is judged by
+    // it: a byte that arrived later, while we were busy or stopped, has not been read yet.
     int64_t looked_ms = ready == 0 ? now_ms + wait_ms : now_ms;
     g_data.max_works = k_max_works;
     g_data.poll_set[g_data.listen_fd].events = POLLIN;
@@ -1043,7 +1049,7 @@ static bool one_turn(void) {
         } else {
             struct conn *conn = g_data.fd2conn[fd];
             if (conn->state == STATE_MORE || conn->state == STATE_LONG) {
-                renew_idle(conn); // it waits for us
+                renew_idle(conn); // it is waiting for us, not idle
             }
             if (conn->state != STATE_LONG) {
                 connection_io(conn);

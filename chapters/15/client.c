@@ -225,7 +225,7 @@ static int split_words(char *line, struct slice *args) {
     }
 }
 
-// Tells whether the server has closed the connection, on which no reply is due.
+// Tells whether the server has closed the connection. To be asked when no reply is due.
 static bool hung_up(int fd) {
     char byte;
     ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);

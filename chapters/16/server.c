@@ -1,7 +1,8 @@
 // server.c, chapter 16: ten thousand connections
 //
-// A connection that has nothing to say costs nothing: the kernel remembers what we wait for and reports
-// only what is ready (epoll), and who has nothing left over shares the buffers of all others.
+// A silent connection costs next to nothing. The kernel remembers what we wait for, and reports
+// only what is ready (epoll); and all connections share one pair of buffers, lent to the one in its
+// turn.
 
 #include <errno.h>
 #include <limits.h>
@@ -41,30 +42,30 @@
 
 enum {
     k_max_msg = 32 << 20,
-    k_read_size = 16 << 10, // free bytes that a read finds at least
-    k_turn_work = 64 << 10, // after which a connection's turn is over
-    k_shared = 32 << 10,    // bytes of the buffers that connections borrow for their turns
-    k_unsent = 16 << 10,    // work after which its replies are sent
-    k_max_pairs = k_max_msg / (k_str_head + 9), // that a reply holds, even if all names are empty
+    k_read_size = 16 << 10, // a read has room for at least this many bytes
+    k_turn_work = 64 << 10, // work that ends a connection's turn: see g_data.work
+    k_shared = 32 << 10,    // bytes of the buffers that are lent to a connection for its turn
+    k_unsent = 16 << 10,    // work after which the replies that wait are sent
+    k_max_pairs = k_max_msg / (k_str_head + 9), // in a reply, even if every name is empty
     k_max_freed = 100000,
     k_accept_retry_ms = 100,
-    k_send_buffer = 128 << 10, // bytes that the system keeps for a client, twice that on Linux
+    k_send_buffer = 128 << 10, // bytes that the kernel buffers for a client; Linux doubles it
     k_idle_timeout_ms = 5000,
-    k_max_works = 200, // keys and pairs that expire in one turn, and one more for each request
+    k_max_works = 200, // keys and pairs that may expire in a turn; each request adds one
     k_threads = 4,
-    k_large_container_size = 10000, // members above which a set is not freed by the loop
-    k_pairs_a_yield = 64,           // that a worker frees before it lets others have their turn
+    k_large_container_size = 10000, // a worker, not the loop, frees sets with more members
+    k_pairs_a_yield = 64,           // a worker frees this many pairs, then yields
     k_lookahead = 32,               // requests of a batch that wait for memory together
     k_batch_args = 2 * k_max_args,  // strings that a batch has room for
-    k_long_arg = 1024,              // a longer one is left alone until its request has its turn
-    k_in_cache = 8192,              // nodes of a structure that is in the cache anyway, or nearly
+    k_long_arg = 1024,              // longer keys and names are not hashed ahead
+    k_in_cache = 8192,              // a structure with fewer nodes is in the cache, or nearly
 };
 
 enum conn_state {
     STATE_REQ,  // waits for requests: reading
     STATE_RES,  // waits for the client to take a reply: writing
     STATE_MORE, // has requests in rbuf: waits for its next turn
-    STATE_LONG, // the next request in rbuf takes long: waits until it is the one of a turn
+    STATE_LONG, // the next request in rbuf takes long: waits to be picked, one a turn
     STATE_BAD,  // the client sent a bad message: waits for it to hang up
     STATE_END,  // to be closed
 };
@@ -91,13 +92,13 @@ struct lookup_key {
     const uint8_t *key;
 };
 
-// A message of rbuf, parsed and not answered yet. Its strings are in rbuf, where no byte moves before
-// the batch is done with.
+// A message in rbuf, parsed and not answered yet. Its strings point into rbuf, where no byte moves
+// until the batch is done.
 struct request {
     size_t size; // of the message
     const struct slice *args;
     int nargs;
-    struct lookup_key key; // args[1], hashed; zero where there is none, and where it is long
+    struct lookup_key key; // args[1], hashed; zero if missing or long
 };
 
 // The first requests in rbuf.
@@ -131,17 +132,17 @@ static struct {
     size_t num_conns;
     int listen_fd;
     bool accepting;          // epoll watches listen_fd
-    int64_t accept_again_ms; // when it does so again
+    int64_t accept_again_ms; // when it is to watch it again
     int stop_pipe[2];
     volatile sig_atomic_t stopping;
     struct hash_key hash_key;
-    size_t work; // in the turn of a connection: bytes of replies made, nodes passed or freed
+    size_t work; // done in a connection's turn: bytes of replies made, nodes passed or freed
     struct lookup_key key; // of the request that is being answered
     struct hmap db;
     size_t keys_size;        // bytes that `keys` prints for all that is in db, if none has expired
-    struct buf rbuf, wbuf;   // that the connection whose turn it is may borrow
-    struct dlist send_list;  // connections that have had their turn, but not sent its replies
-    size_t unsent;           // the work of their turns
+    struct buf rbuf, wbuf;   // lent to the connection whose turn it is
+    struct dlist send_list;  // connections whose turn is over, but its replies not sent
+    size_t unsent;           // the work of the turns in send_list
     struct dlist more_list;  // connections in STATE_MORE, the one that has waited longest first
     struct dlist long_list;  // those in STATE_LONG, in the same order
     int64_t now_ms;          // when the loop looked at the clock last
@@ -150,7 +151,7 @@ static struct {
     struct heap heap;        // the deadlines of keys, in milliseconds of the monotonic clock
     size_t max_works;        // keys and pairs that may expire in this turn
     struct thread_pool pool;
-    atomic_size_t pairs_left; // of the sets that workers have to free; written on both sides
+    atomic_size_t pairs_left; // in the sets queued for workers: the loop adds, they subtract
 } g_data;
 
 // ---- the key space ----
@@ -163,7 +164,8 @@ static struct lookup_key hash_of_key(const struct slice *key) {
     };
 }
 
-// Returns what to look the key up by. That of the request that is being answered has been hashed.
+// Returns the key with its hash, to be looked up. If it is the key of the request that is being
+// answered, the batch has hashed it already.
 static struct lookup_key lookup_key(const struct slice *key) {
     return key->data == g_data.key.key ? g_data.key : hash_of_key(key);
 }
@@ -231,7 +233,7 @@ static bool entry_expired(const struct entry *ent) {
     return g_data.now_ms > entry_deadline(ent);
 }
 
-// Gives the entry `ttl_ms` to live from now on. now_ms + ttl_ms fits.
+// Gives the entry `ttl_ms` to live from now on. The caller has checked that now_ms + ttl_ms fits.
 static void entry_set_ttl(struct entry *ent, int64_t ttl_ms) {
     heap_upsert(&g_data.heap, &ent->heap_idx, g_data.now_ms + ttl_ms);
 }
@@ -254,10 +256,11 @@ static void entry_destroy(struct entry *ent) {
     free(ent);
 }
 
-// A worker's way to free a large set. Where the loop shares a processor with it, the kernel would
-// let a client wait for milliseconds before it takes the processor from one that never sleeps. So
-// the worker offers it after every few pairs, and has the allocator merge these few, under a lock
-// for which the loop may wait. It frees leaf by leaf: what is left is always a tree.
+// Frees a large set; a worker runs it. If the loop shares the worker's processor, the kernel may
+// let a worker that never sleeps run on for milliseconds while a client waits. So after every few
+// pairs the worker yields. Before that it has the allocator merge these few: the loop may be
+// waiting for the allocator's lock, and so never waits for long. Pairs are freed from the leaves
+// up: what is left is always a tree.
 static void destroy_zset_work(void *arg) {
     struct zset *zset = entry_zset(arg);
     size_t pairs = zset_size(zset);
@@ -282,8 +285,8 @@ static void destroy_zset_work(void *arg) {
     atomic_fetch_sub(&g_data.pairs_left, pairs);
 }
 
-// Takes the TTL from an entry that is not in the table any more, and frees the entry, now or, if that
-// is much work, soon: then a worker has it for itself.
+// Removes the TTL of an entry that has left the table, and frees the entry: a small one at once, a
+// large one through a worker, which then has it to itself.
 static void entry_del(struct entry *ent) {
     entry_clear_ttl(ent);
     g_data.keys_size -= entry_listed_size(ent);
@@ -357,7 +360,7 @@ static void entry_set(const struct slice *key, const struct slice *val) {
 static bool entry_clear_one(struct hnode *node, void *arg) {
     (void)arg;
     struct entry *ent = container_of(node, struct entry, node);
-    ent->heap_idx = k_heap_none; // the heap goes as a whole
+    ent->heap_idx = k_heap_none; // the whole heap has been freed already
     entry_del(ent);
     return true;
 }
@@ -369,8 +372,8 @@ static bool entry_count_one(struct hnode *node, void *arg) {
     return *n <= k_max_freed;
 }
 
-// Frees all keys, so that a leak checker finds what has been lost. Very many keys and pairs are left
-// to the system: it takes all memory back when a program ends, and sooner than we could.
+// Frees all keys at exit, so that a leak checker reports real leaks alone. Very many keys and pairs
+// are left to the kernel: it takes a program's memory back faster than we can free it.
 static void entry_clear(void) {
     size_t n = 0;
     hm_scan(&g_data.db, entry_count_one, &n);
@@ -490,7 +493,7 @@ static bool do_keys_one(struct hnode *node, void *arg) {
 }
 
 // Returns how many bytes `keys` would print for the keys that have expired and are still there.
-// Cost: O(keys with a TTL), but no look at those that have not expired.
+// Cost: O(keys with a TTL); reads only the entries that have expired.
 static size_t expired_listed_size(void) {
     size_t size = 0;
     for (size_t i = 0; i < g_data.heap.len; i++) {
@@ -502,7 +505,7 @@ static size_t expired_listed_size(void) {
     return size;
 }
 
-// The size of the reply is known beforehand. One that is too big to be sent is not made.
+// We know the size of the reply beforehand, and do not begin one that is too big to be sent.
 static void do_keys(const struct slice *args, struct buf *out) {
     (void)args;
     size_t size = k_arr_head + g_data.keys_size;
@@ -516,8 +519,8 @@ static void do_keys(const struct slice *args, struct buf *out) {
     out_arr_end(out, arr, scan.n);
 }
 
-// Finds the sorted set of a key, NULL where there is no such key. Returns whether that went well;
-// where the key holds something else, says so.
+// Sets *zset to the sorted set of the key, NULL if there is no such key. If the key holds another
+// type, replies with an error and returns false.
 static bool find_zset(const struct slice *key, struct zset **zset, struct buf *out) {
     const struct entry *ent = entry_lookup(key);
     if (ent && ent->type != T_ZSET) {
@@ -608,8 +611,8 @@ static void do_zquery(const struct slice *args, struct buf *out) {
     out_arr_end(out, arr, n * 2);
 }
 
-// Gives the key another `ttl_ms` to live; deletes it where that is not positive. Looks at the clock
-// anew, for itself and the requests behind it: what came before in this batch may have taken long.
+// Lets the key live for `ttl_ms` from now; deletes it if that is not positive. Reads the clock
+// again, for itself and the requests behind it: those before it in this batch may have taken long.
 static void expire_key(const struct slice *key, int64_t ttl_ms, struct buf *out) {
     g_data.now_ms = get_monotonic_msec();
     if (ttl_ms > INT64_MAX - g_data.now_ms) {
@@ -633,7 +636,7 @@ static void do_expire(const struct slice *args, struct buf *out) {
         return;
     }
     if (__builtin_mul_overflow(ttl_s, 1000, &ttl_ms)) {
-        ttl_ms = ttl_s > 0 ? INT64_MAX : INT64_MIN; // too large, and no time at all
+        ttl_ms = ttl_s > 0 ? INT64_MAX : INT64_MIN; // too late: refused; too early: deleted
     }
     expire_key(&args[1], ttl_ms, out);
 }
@@ -703,8 +706,8 @@ static bool is_command(const struct slice *arg, const char *name) {
     return i == arg->len && !name[i];
 }
 
-// Returns how much work the request may be, as far as that can be known before it is done: what it
-// will look at, and the bytes that it will reply. 0 stands for little.
+// Estimates, before the request is answered, how much work that is, counted as in g_data.work.
+// Returns 0 if it is little.
 static size_t request_cost(const struct slice *args, int nargs) {
     if (nargs == 1 && is_command(&args[0], "keys")) {
         return hm_scan_cost(&g_data.db) + g_data.keys_size;
@@ -737,24 +740,25 @@ static void do_request(const struct slice *args, int nargs, struct buf *out) {
 
 // ---- what epoll watches ----
 
-// Has epoll watch `fd` for `events`, and report them with `what`: EPOLL_CTL_ADD for a new descriptor,
-// EPOLL_CTL_MOD for one that it watches. It forgets those that are closed. Returns 0, or -1 with errno.
+// Makes epoll watch `fd` for `events`, and hand us `what` when one of them comes. `op` is
+// EPOLL_CTL_ADD for a new descriptor, EPOLL_CTL_MOD for one that is watched already; a descriptor
+// that is closed, epoll forgets. Returns 0, or -1 with errno.
 static int watch(int op, int fd, uint32_t events, void *what) {
     struct epoll_event event = {.events = events, .data.ptr = what};
     return epoll_ctl(g_data.epoll_fd, op, fd, &event);
 }
 
-// Has epoll watch a connection for `events`. The kernel is told where that is a change.
+// Makes epoll watch a connection for `events`. Calls the kernel only if that is a change.
 static void watch_conn(struct conn *conn, uint32_t events) {
     if (events != conn->events) {
         conn->events = events;
         if (watch(EPOLL_CTL_MOD, conn->fd, events, conn) < 0) {
-            conn->state = STATE_END; // we would not hear of it any more
+            conn->state = STATE_END; // or it would stay open, and we would never hear of it again
         }
     }
 }
 
-// Has epoll report clients that wait to be accepted, or not.
+// Turns on or off that epoll reports clients who wait to be accepted.
 static void set_accepting(bool accepting) {
     if (accepting != g_data.accepting) {
         g_data.accepting = accepting;
@@ -766,8 +770,8 @@ static void set_accepting(bool accepting) {
 
 // reply = u32 len, len bytes: a value as serial.h has it      len <= k_max_msg
 //
-// Appends the reply to one request. Its length is known only afterwards; if it is above the limit,
-// the reply is taken back and an error takes its place. That was work all the same.
+// Appends the reply to one request. Its length is known only afterwards: a reply above the limit is
+// taken back, and an error takes its place. Making it counts as work all the same.
 static void reply_request(const struct slice *args, int nargs, struct buf *out) {
     size_t start = buf_size(out);
     buf_reserve(out, 4);
@@ -781,8 +785,8 @@ static void reply_request(const struct slice *args, int nargs, struct buf *out) 
     store_u32(buf_data(out) + start, (uint32_t)(buf_size(out) - start - 4));
 }
 
-// Drops what is left in rbuf: behind a bad message we cannot tell where the next one begins. What
-// came before it is still answered.
+// Logs why the input is bad and drops the rest of rbuf: behind a bad message we cannot tell where
+// the next one begins. The requests before it are still answered.
 static void reject_input(struct conn *conn, const char *why) {
     msg("%s", why);
     buf_truncate(&conn->rbuf, 0);
@@ -838,8 +842,8 @@ static bool parse_batch(const struct buf *rbuf, struct batch *batch) {
     return more;
 }
 
-// Has the processor fetch what the requests will look at in large sorted sets: the way down to their
-// scores, and the pairs of their names. zsets has the set of each request, or NULL.
+// Makes the processor fetch what the requests will read in large sorted sets: the nodes on the way
+// down to their scores, and the pairs with their names. zsets has the set of each request, or NULL.
 LOOKAHEAD void fetch_pairs_ahead(const struct batch *batch, struct zset *const *zsets) {
     struct zwalk scores[k_lookahead];
     struct hwalk names[k_lookahead];
@@ -867,9 +871,9 @@ LOOKAHEAD void fetch_pairs_ahead(const struct batch *batch, struct zset *const *
     zwalk_all(scores, nscores);
 }
 
-// Has the processor fetch what the requests of the batch will look at, step by step, and each step for
-// all of them. This is a hint and no more: nothing that is found here is kept, since each answer may
-// move or free what the next one looks at.
+// Makes the processor fetch what the requests of the batch will read: the first step of every
+// lookup, then the second of each, and so on. No pointer found here is kept: an answer may move or
+// free what the next request reads.
 LOOKAHEAD void fetch_ahead(const struct batch *batch) {
     struct hwalk keys[k_lookahead];
     struct zset *zsets[k_lookahead];
@@ -887,7 +891,7 @@ LOOKAHEAD void fetch_ahead(const struct batch *batch) {
         zsets[i] = NULL;
         if (keys[i].node) {
             const struct entry *ent = container_of(keys[i].node, struct entry, node);
-            __builtin_prefetch(&entry_val(ent).data[ent->val_len]); // not always in the same line
+            __builtin_prefetch(&entry_val(ent).data[ent->val_len]); // may be in another cache line
             if (ent->type == T_ZSET) {
                 zsets[i] = entry_zset(ent);
                 __builtin_prefetch(zsets[i]);
@@ -900,8 +904,9 @@ LOOKAHEAD void fetch_ahead(const struct batch *batch) {
     }
 }
 
-// Answers the request, which is the first in rbuf. Returns whether it did: one that takes long is not
-// answered now but by serve_long(), which comes back in STATE_LONG.
+// Answers the request, which is the first in rbuf. Returns whether it did. One that takes long is
+// not answered now: it puts the connection into STATE_LONG, and from there serve_long() leads back
+// here.
 static bool answer(struct conn *conn, const struct request *request) {
     g_data.key = request->key;
     size_t cost = request_cost(request->args, request->nargs);
@@ -912,7 +917,7 @@ static bool answer(struct conn *conn, const struct request *request) {
     conn->state = STATE_REQ;
     g_data.work += cost;
     reply_request(request->args, request->nargs, &conn->wbuf);
-    g_data.max_works++; // what a request adds, this turn may take away
+    g_data.max_works++; // a request may add a key: let one more expire
     buf_consume(&conn->rbuf, request->size);
     return true;
 }
@@ -988,8 +993,9 @@ static bool try_flush_buffer(struct conn *conn) {
     return all;
 }
 
-// Answers the requests in rbuf, until no whole one is left, or it was enough work for a turn, or the
-// next one takes long. The rest waits until all others have had their turn.
+// Answers requests from rbuf. Stops when no whole request is left, after enough work for a turn, or
+// before a request that takes long. What is left waits until all other connections have had their
+// turn.
 static void state_req(struct conn *conn) {
     bool more = true;
     buf_borrow(&conn->wbuf, &g_data.wbuf, k_shared);
@@ -1026,8 +1032,8 @@ static void state_bad(struct conn *conn) {
     }
 }
 
-// Closes the connection and frees it. No event for it may be left in the batch that is being served:
-// that is so where it is the connection's own turn, and where the batch is done with.
+// Closes the connection and frees it. To be called in the connection's own turn, or when all events
+// are served: an event that is still to be served would lead to freed memory.
 static void conn_done(struct conn *conn) {
     dlist_detach(&conn->idle_node);
     close(conn->fd);
@@ -1035,10 +1041,10 @@ static void conn_done(struct conn *conn) {
     buf_dispose(&conn->wbuf);
     free(conn);
     g_data.num_conns--;
-    set_accepting(true); // there is a descriptor
+    set_accepting(true); // there is a free descriptor now
 }
 
-// Has the connection wait for what its state says: for an event, or for its next turn.
+// Makes the connection wait for what its state calls for: an event, or its next turn.
 static void wait_for_next(struct conn *conn) {
     if (conn->state == STATE_MORE) {
         dlist_insert_before(&g_data.more_list, &conn->turn_node);
@@ -1049,8 +1055,8 @@ static void wait_for_next(struct conn *conn) {
     }
 }
 
-// Sends the replies that a connection has got in its turn, with one write. What the socket does not take
-// is sent by state_res(), once there is room.
+// Sends the replies of a connection's turn with one write. What the socket does not take,
+// state_res() sends once there is room.
 static void send_replies(struct conn *conn) {
     enum conn_state next = conn->state;
     if (next == STATE_RES || next == STATE_END || !try_flush_buffer(conn)) {
@@ -1065,9 +1071,9 @@ static void send_replies(struct conn *conn) {
     }
 }
 
-// Ends the turns of all connections that have had one: sends their replies, and has them wait for what
-// comes next. A client sleeps until its first reply comes, and to wake it takes longer than to answer it.
-// A program with many connections, woken once, finds all of its replies.
+// Ends the turns of all connections in send_list: sends their replies, then lets them wait for what
+// comes next. Why all at once? To wake a client that sleeps takes longer than to answer it. A
+// program with many connections, woken once, finds all of its replies.
 static void end_turns(void) {
     g_data.unsent = 0;
     while (!dlist_empty(&g_data.send_list)) {
@@ -1101,7 +1107,7 @@ static void connection_io(struct conn *conn) {
     }
 }
 
-// Tells whether the connection waits for its next turn, and not for its client.
+// Tells whether the connection waits for its next turn rather than for its client.
 static bool waits_for_us(const struct conn *conn) {
     return conn->state == STATE_MORE || conn->state == STATE_LONG;
 }
@@ -1110,12 +1116,12 @@ static bool waits_for_us(const struct conn *conn) {
 static void serve_first(struct dlist *list) {
     struct conn *conn = container_of(list->next, struct conn, turn_node);
     dlist_detach(&conn->turn_node);
-    renew_idle(conn); // it has waited for us
+    renew_idle(conn); // it was waiting for us, not idle
     connection_io(conn);
 }
 
-// Gives the connections of more_list up to the node `last` their turns. They are put behind it if they
-// have more to do after that.
+// Gives the connections of more_list their turns, up to the node `last`. Those that have still more
+// to do afterwards are put behind it.
 static void serve_more(const struct dlist *last) {
     const struct dlist *node = &g_data.more_list;
     while (node != last && !g_data.stopping) {
@@ -1124,8 +1130,8 @@ static void serve_more(const struct dlist *last) {
     }
 }
 
-// Answers one request that takes long. There is one of them at most in a turn of the loop, when all
-// others have had theirs; connections that have such a request take turns, too.
+// Answers one request that takes long. A turn of the loop ends with one of them at most, after all
+// other connections were served; connections that have such a request take turns, too.
 static void serve_long(void) {
     if (!dlist_empty(&g_data.long_list) && !g_data.stopping) {
         serve_first(&g_data.long_list);
@@ -1152,8 +1158,8 @@ static bool accept_new_conn(void) {
     // acknowledged, and the client delays that acknowledgement by 40 ms.
     int one = 1;
     setsockopt(connfd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    // What the system keeps for a slow client, megabytes if we let it, we need not write: to us such
-    // a client looks like one that takes nothing.
+    // The kernel would buffer megabytes for a slow client. While it drains them, none of our writes
+    // move a byte, and the client looks idle. A small buffer has room again soon.
     int send_buffer = k_send_buffer;
     setsockopt(connfd, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof(send_buffer));
     struct conn *conn = mem_alloc(sizeof(*conn));
@@ -1174,8 +1180,8 @@ static bool accept_new_conn(void) {
 // A timer goes off when the clock, in whole milliseconds, is past its deadline. So what is left to
 // wait is rounded up: epoll_wait() neither comes back too early, nor again and again until it is time.
 
-// Returns the connection that has been idle for longest, NULL where there is none, or none is ever
-// closed.
+// Returns the connection that has been idle for longest, NULL if there is none or the timeout is
+// off.
 static struct conn *first_idle(void) {
     if (g_data.idle_timeout_ms == 0 || dlist_empty(&g_data.idle_list)) {
         return NULL;
@@ -1183,8 +1189,8 @@ static struct conn *first_idle(void) {
     return container_of(g_data.idle_list.next, struct conn, idle_node);
 }
 
-// Returns how many milliseconds epoll_wait() may wait at `now_ms`: until the next timer, -1 for any
-// time, and 0 where connections wait for us.
+// Returns how many milliseconds epoll_wait() may wait at `now_ms`: until the next timer, or 0 if
+// connections are waiting for us. -1 if no timer is set: it takes that for "as long as you like".
 static int next_timer_ms(int64_t now_ms) {
     if (!dlist_empty(&g_data.more_list) || !dlist_empty(&g_data.long_list)) {
         return 0;
@@ -1210,7 +1216,8 @@ static int next_timer_ms(int64_t now_ms) {
 }
 
 // Closes the connections that had been idle for too long at `now_ms`, and removes keys that have
-// expired, but not more than max_works: where some are left, next_timer_ms() is 0.
+// expired, until that was max_works. If some are left, next_timer_ms() returns 0, and the next turn
+// goes on with them.
 static void process_timers(int64_t now_ms) {
     struct conn *conn;
     while ((conn = first_idle()) && now_ms > conn->idle_start + g_data.idle_timeout_ms) {
@@ -1238,9 +1245,10 @@ static void process_timers(int64_t now_ms) {
 
 // ---- main: the event loop ----
 
-// A flag alone would be a race: the signal may come after we looked at it and before epoll_wait() waits.
-// A byte in a pipe waits for us. The flag ends a turn that is under way. A second signal finds no
-// handler any more: it ends the program at once, whatever the first one has to wait for.
+// Tells the loop to stop, in two ways. The flag ends a turn that is under way. But a signal may
+// come after the loop looked at the flag and before it waits, and it would wait for ever; so there
+// is a byte in a pipe as well, which ends the wait. A second signal finds no handler any more: it
+// ends the program at once, whatever the first one has to wait for.
 static void on_stop_signal(int sig) {
     (void)sig;
     int err = errno;
@@ -1253,7 +1261,7 @@ static void on_stop_signal(int sig) {
     errno = err;
 }
 
-// Has SIGINT and SIGTERM arrive as something to read, and SIGPIPE not at all.
+// Lets SIGINT and SIGTERM call on_stop_signal(), and ignores SIGPIPE.
 static void catch_signals(void) {
     if (pipe(g_data.stop_pipe) < 0 || fd_set_nb(g_data.stop_pipe[1]) < 0) {
         die("pipe");
@@ -1265,10 +1273,11 @@ static void catch_signals(void) {
     sigaction(SIGPIPE, &action, NULL);
 }
 
-// Waits until something is ready or a timer goes off. Returns how many events there are, and in
-// *looked_ms when epoll_wait() has surely looked at everyone. What comes later waits for the next turn,
-// because we are at work, or stopped: it must not look as if its sender had been idle. There is room
-// for the events of all that is watched: one that was left out would look so, too.
+// Waits until something is ready or a timer goes off. Returns the number of events, and in
+// *looked_ms the last moment at which epoll_wait() is sure to have checked every client. Idle time
+// is judged by it: a byte that arrived later, while we were busy or stopped, has not been read yet.
+// The array of events has room for all that is watched: a client whose event did not fit would be
+// taken for idle.
 static int wait_for_events(int64_t *looked_ms) {
     if (g_data.max_events < g_data.num_conns + 2) {
         g_data.max_events = 2 * g_data.num_conns + 16;
@@ -1277,7 +1286,7 @@ static int wait_for_events(int64_t *looked_ms) {
     }
     int max = g_data.max_events < INT_MAX ? (int)g_data.max_events : INT_MAX;
     int n, wait_ms;
-    do { // a signal ends the wait before it has looked at anything, SIGCONT does so too
+    do { // a signal, SIGCONT too, ends the wait before anything was looked at: wait again
         *looked_ms = get_monotonic_msec();
         wait_ms = next_timer_ms(*looked_ms);
         n = epoll_wait(g_data.epoll_fd, g_data.events, max, wait_ms);
@@ -1291,7 +1300,8 @@ static int wait_for_events(int64_t *looked_ms) {
     return n;
 }
 
-// Serves who is ready: the first `n` of g_data.events. Returns whether the loop goes on.
+// Serves the connections that are ready: the first `n` of g_data.events. Returns whether the loop
+// goes on.
 static bool serve_events(int n) {
     bool go_on = true;
     for (int i = 0; i < n && go_on; i++) {
@@ -1314,7 +1324,7 @@ static bool one_turn(void) {
     int64_t looked_ms;
     int n = wait_for_events(&looked_ms);
     g_data.max_works = k_max_works;
-    const struct dlist *last = g_data.more_list.prev; // who is put behind it has had this turn
+    const struct dlist *last = g_data.more_list.prev; // those put behind it have had this turn
     if (!serve_events(n)) {
         return false;
     }
@@ -1366,7 +1376,7 @@ int main(void) {
     buf_dispose(&g_data.wbuf);
     entry_clear();
     if (atomic_load(&g_data.pairs_left) > k_max_freed) {
-        _exit(0); // the workers end with us, where they are, and the system frees the rest
+        _exit(0); // ends the workers wherever they are; the kernel frees the rest
     }
     thread_pool_destroy(&g_data.pool);
 }

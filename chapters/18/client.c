@@ -118,7 +118,7 @@ static void read_string(struct server *server, struct value *value, size_t n) {
     value->size += n + 2;
 }
 
-// Reads the value that comes next, whose sender may send anything, without those within it.
+// Reads the next value, but not the values within it. Trusts nothing: the sender may send anything.
 static struct value read_value(struct server *server) {
     size_t len = read_line(server);
     const uint8_t *line = buf_data(&server->rbuf);
@@ -134,7 +134,7 @@ static struct value read_value(struct server *server) {
     if (!resp_parse_int(value.text.data, value.text.len, &n) || n < -1 || n > k_resp_max_size) {
         bad_reply("a length that cannot be");
     }
-    if (n == -1) { // so writes version 2 what is not there
+    if (n == -1) { // this is how version 2 writes nil
         value.type = '_';
         value.text.len = 0;
     } else if (nested) {
@@ -252,7 +252,7 @@ static bool send_req(struct server *server, const struct slice *args, size_t nar
 // Reads one reply and prints it.
 static void read_res(struct server *server) {
     if (server->skips) {
-        skip_reply(server); // what it says of itself; an error where it speaks version 2 alone
+        skip_reply(server); // what the server says of itself; an error if it speaks version 2 alone
         server->skips = false;
     }
     print_reply(server, k_max_depth);
@@ -264,7 +264,7 @@ static void read_res(struct server *server) {
 
 // ---- many commands ----
 
-// Tells whether the server has closed the connection, on which no reply is due.
+// Tells whether the server has closed the connection. To be asked when no reply is due.
 static bool hung_up(int fd) {
     char byte;
     ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);

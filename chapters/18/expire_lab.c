@@ -19,7 +19,7 @@
 // The cycle has the figures of Redis 7.0 (expire.c): 20 keys a step; no further step where no more than a
 // tenth had expired; a quarter of the time at most; effort 2 to 10 looks at more keys a step, leaves less,
 // and may take more of the time. Redis goes by the last step alone, in slices of 25 ms; our server by all
-// steps of a slice, in slices of half a millisecond.
+// steps of a slice, in slices of a quarter of a millisecond.
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,7 +48,7 @@ enum {
     k_delete = 5,
 
     k_cycle_ms = 100,     // between two slices of the cycle while few keys are stale
-    k_busy_cycle_ms = 2,  // while many are
+    k_busy_cycle_ms = 1,  // while many are
     k_cycle_percent = 25, // of the time that it takes then at most
     k_step_keys = 20,
     k_step_buckets = 400, // in which a step looks for them

@@ -45,56 +45,57 @@
 
 enum {
     k_max_msg = 32 << 20,
-    k_read_size = 16 << 10, // free bytes that a read finds at least
-    k_turn_work = 64 << 10, // after which a connection's turn is over
-    k_shared = 32 << 10,    // bytes of the buffers that connections borrow for their turns
-    k_unsent = 16 << 10,    // work after which its replies are sent
+    k_read_size = 16 << 10, // a read has room for at least this many bytes
+    k_turn_work = 64 << 10, // work that ends a connection's turn: see g_data.work
+    k_shared = 32 << 10,    // bytes of the buffers that are lent to a connection for its turn
+    k_unsent = 16 << 10,    // work after which the replies that wait are sent
     // A pair takes 6 bytes of a reply at least, where its name is empty.
     k_max_pairs = k_max_msg / 6,
     k_max_freed = 100000,
     k_accept_retry_ms = 100,
-    k_send_buffer = 128 << 10, // bytes that the system keeps for a client, twice that on Linux
+    k_send_buffer = 128 << 10, // bytes that the kernel buffers for a client; Linux doubles it
     k_max_dropped = 4 << 20,   // bytes behind a bad request after which its client is cut off
     k_idle_timeout_ms = 5000,
     k_threads = 4,
-    k_small_db = 1000,              // keys up to which a table is freed by the loop
-    k_large_container_size = 10000, // members above which a set is not freed by the loop
-    k_pairs_a_yield = 64,           // that a worker frees before it lets others have their turn
+    k_small_db = 1000,              // the loop itself frees a table with no more keys
+    k_large_container_size = 10000, // a worker, not the loop, frees sets with more members
+    k_pairs_a_yield = 64,           // a worker frees this many pairs, then yields
     k_lookahead = 32,               // requests of a batch that wait for memory together
     k_batch_args = 1024,            // strings after which a batch ends
-    k_long_arg = 1024,              // a longer one is left alone until its request has its turn
-    k_in_cache = 8192,              // nodes of a structure that is in the cache anyway, or nearly
+    k_long_arg = 1024,              // longer keys and names are not hashed ahead
+    k_in_cache = 8192,              // a structure with fewer nodes is in the cache, or nearly
 
     k_many_args = 1024,         // strings above which a request takes long
     k_arg_cost = 64,            // what each of them counts for
     k_client_cost = 200,        // what a line of `client list` counts for
-    k_max_compared = 100 << 20, // bytes, by the pattern of one `keys`
-    k_max_command = 32,         // letters of a name
-    k_command_slots = 256,      // of the index of names, most of them free
+    k_max_compared = 100 << 20, // bytes that one `keys` compares with its pattern
+    k_max_command = 32,         // letters of a command's name
+    k_command_slots = 256,      // slots in the index of commands by name, most of them free
 
     k_databases = 16,
     k_no_deadline = -1,
     k_cycle_ms = 100,       // between two slices of the cycle while few keys are stale
-    k_busy_cycle_ms = 2,    // while many are
-    k_cycle_percent = 25,   // of the time that it takes then at most, at effort 1
-    k_step_keys = 20,       // that it looks at before it looks at the clock, at effort 1
-    k_step_buckets = 400,   // in which it looks for them
-    k_max_sample = 128,     // that a step can hold, at any effort
-    k_stale_percent = 10,   // of the keys with a deadline, that it leaves alone, at effort 1
+    k_busy_cycle_ms = 1,    // while many are
+    k_cycle_percent = 25,   // at effort 1, of the server's time, that it takes then at most
+    k_step_keys = 20,       // at effort 1, keys that it checks between two looks at the clock
+    k_step_buckets = 400,   // buckets that it searches for them
+    k_max_sample = 128,     // keys that a step can hold, at any effort
+    k_stale_percent = 10,   // at effort 1, a database with fewer stale deadlines is left alone
     k_max_tries = 10000,    // of `randomkey`
     k_short_string = 44,    // bytes that Redis keeps next to their header
     k_listpack_pairs = 128, // in a sorted set that Redis keeps in one piece
     k_listpack_name = 64,   // bytes of their names
 };
 
-// What we say we are to clients that ask: many go by that. Our commands are those of Redis 7.0.
+// The version that we claim to be, since many clients choose what to send by it. Our commands are
+// those of Redis 7.0.
 static const char *const k_version = "7.0.0";
 
 enum conn_state {
     STATE_REQ,  // waits for requests: reading
     STATE_RES,  // waits for the client to take a reply: writing
     STATE_MORE, // has requests in rbuf: waits for its next turn
-    STATE_LONG, // the next request in rbuf takes long: waits until it is the one of a turn
+    STATE_LONG, // the next request in rbuf takes long: waits to be picked, one a turn
     STATE_BAD,  // the client sent a bad message: waits for it to hang up
     STATE_END,  // to be closed
 };
@@ -149,7 +150,7 @@ enum {
 
 struct request;
 
-// What `command` says of a command is what do_request() goes by.
+// A command: `command` tells clients what is here, and do_request() goes by it.
 struct command {
     const char *name; // in small letters; client|id is one of the family of client
     int arity;        // strings, with the name itself; -n: n at least
@@ -159,8 +160,8 @@ struct command {
     const char *group, *summary;
 };
 
-// A request in rbuf, parsed and not answered yet. Its strings are in rbuf, where no byte moves
-// before the batch is done with.
+// A request in rbuf, parsed and not answered yet. Its strings point into rbuf, where no byte moves
+// until the batch is done.
 struct request {
     struct conn *conn;             // who asks
     size_t size;                   // in rbuf
@@ -168,7 +169,7 @@ struct request {
     size_t first;                  // where its strings begin among those of the batch
     const struct slice *args;
     int nargs;             // 0 for an empty request, which has no reply
-    struct lookup_key key; // args[1], hashed; zero where there is none, and where it is long
+    struct lookup_key key; // args[1], hashed; zero if missing or long
     bool takes_long;       // not answered: waits for a turn of its own
 };
 
@@ -228,18 +229,18 @@ static struct {
     size_t num_conns;
     int listen_fd;
     bool accepting;          // epoll watches listen_fd
-    int64_t accept_again_ms; // when it does so again
+    int64_t accept_again_ms; // when it is to watch it again
     int stop_pipe[2];
     volatile sig_atomic_t stopping;
     struct hash_key hash_key;
-    size_t work; // in the turn of a connection: bytes of replies made, nodes passed or freed
+    size_t work; // done in a connection's turn: bytes of replies made, nodes passed or freed
     struct lookup_key key; // of the request that is being answered
     struct db dbs[k_databases];
     size_t num_deadlines;    // of all databases
     size_t dirty;            // changes to keys and values so far
-    struct buf rbuf, wbuf;   // that the connection whose turn it is may borrow
-    struct dlist send_list;  // connections that have had their turn, but not sent its replies
-    size_t unsent;           // the work of their turns
+    struct buf rbuf, wbuf;   // lent to the connection whose turn it is
+    struct dlist send_list;  // connections whose turn is over, but its replies not sent
+    size_t unsent;           // the work of the turns in send_list
     struct dlist more_list;  // connections in STATE_MORE, the one that has waited longest first
     struct dlist long_list;  // those in STATE_LONG, in the same order
     int64_t now_ms;          // what the wall clock said when we looked last
@@ -247,7 +248,7 @@ static struct {
     struct dlist idle_list;  // all connections, the longest idle first
     struct cycle cycle;
     struct thread_pool pool;
-    atomic_size_t pairs_left;    // of the sets that workers have to free; written on both sides
+    atomic_size_t pairs_left;    // in the sets queued for workers: the loop adds, they subtract
     const struct command *table; // of all commands
     size_t num_commands;
     const struct command *commands[k_command_slots]; // by their names
@@ -268,7 +269,8 @@ static struct lookup_key hash_of_key(const struct slice *key) {
     };
 }
 
-// Returns what to look the key up by. That of the request that is being answered has been hashed.
+// Returns the key with its hash, to be looked up. If it is the key of the request that is being
+// answered, the batch has hashed it already.
 static struct lookup_key lookup_key(const struct slice *key) {
     return key->data == g_data.key.key ? g_data.key : hash_of_key(key);
 }
@@ -398,10 +400,11 @@ static void entry_destroy(struct entry *ent) {
     free(ent);
 }
 
-// A worker's way to free a large set. Where the loop shares a processor with it, the kernel would
-// let a client wait for milliseconds before it takes the processor from one that never sleeps. So
-// the worker offers it after every few pairs, and has the allocator merge these few, under a lock
-// for which the loop may wait. It frees leaf by leaf: what is left is always a tree.
+// Frees a large set; a worker runs it. If the loop shares the worker's processor, the kernel may
+// let a worker that never sleeps run on for milliseconds while a client waits. So after every few
+// pairs the worker yields. Before that it has the allocator merge these few: the loop may be
+// waiting for the allocator's lock, and so never waits for long. Pairs are freed from the leaves
+// up: what is left is always a tree.
 static void destroy_zset_work(void *arg) {
     struct zset *zset = entry_zset(arg);
     size_t pairs = zset_size(zset);
@@ -426,8 +429,8 @@ static void destroy_zset_work(void *arg) {
     atomic_fetch_sub(&g_data.pairs_left, pairs);
 }
 
-// Frees an entry that is in no table any more, now or, if that is much work, soon: then a worker has
-// it for itself.
+// Frees an entry that has left the table: a small one at once, a large one through a worker, which
+// then has it to itself.
 static void entry_del(struct entry *ent) {
     size_t pairs = entry_pairs(ent);
     if (pairs > k_large_container_size || (pairs > k_pairs_a_yield && g_data.work > k_turn_work)) {
@@ -609,7 +612,7 @@ static bool flush_entry(struct hnode *node, void *arg) {
     return true;
 }
 
-// A worker's way to free a whole database.
+// Frees a whole database; a worker runs it.
 static void destroy_db_work(void *arg) {
     struct db *db = arg;
     size_t size = hm_size(&db->keys), freed = 0;
@@ -621,8 +624,8 @@ static void destroy_db_work(void *arg) {
     atomic_fetch_sub(&g_data.pairs_left, size + k_max_freed);
 }
 
-// Deletes all keys of the database. Where they are many, the tables are taken away as a whole, and a
-// worker frees them. Nobody has counted their pairs, so they stand for very many.
+// Deletes all keys of the database. If they are many, a worker gets the tables as a whole and frees
+// them. We do not know how many pairs are in them, so we count them as very many.
 static void db_flush(struct db *db) {
     size_t size = hm_size(&db->keys);
     g_data.dirty += size;
@@ -638,8 +641,8 @@ static void db_flush(struct db *db) {
     thread_pool_queue(&g_data.pool, destroy_db_work, gone);
 }
 
-// Frees all keys, so that a leak checker finds what has been lost. Very many keys and pairs are left
-// to the system: it takes all memory back when a program ends, and sooner than we could.
+// Frees all keys at exit, so that a leak checker reports real leaks alone. Very many keys and pairs
+// are left to the kernel: it takes a program's memory back faster than we can free it.
 static void entry_clear(void) {
     size_t n = 0;
     for (int i = 0; i < k_databases; i++) {
@@ -732,9 +735,9 @@ static void out_bad_type(struct reply *out) {
     reply_err(out, "WRONGTYPE Operation against a key holding the wrong kind of value");
 }
 
-// Tells whether the request may be answered now, of which it turns out, before anything has been
-// changed or replied, what it costs: nodes that it looks at, bytes that it replies. One that takes
-// long waits for a turn of its own.
+// A command calls this when it knows its `cost` in nodes read and bytes replied, before it changes
+// or replies anything. Returns whether it may go on; if not, it takes long, and the request waits
+// for a turn of its own.
 static bool may_take(struct request *req, size_t cost) {
     if (cost > k_turn_work && req->conn->state != STATE_LONG) {
         req->takes_long = true;
@@ -744,7 +747,7 @@ static bool may_take(struct request *req, size_t cost) {
     return true;
 }
 
-// Tells whether the entry, if there is one, holds a string; says so where it does not.
+// Tells whether the entry, if there is one, holds a string. If not, replies with an error.
 static bool is_string(const struct entry *ent, struct reply *out) {
     if (ent && ent->type != T_STR) {
         out_bad_type(out);
@@ -829,9 +832,9 @@ static void out_bad_time(const struct request *req, struct reply *out) {
     reply_errf(out, "ERR invalid expire time in '%s' command", req->command->name);
 }
 
-// Reads the time that the options give a key, as a date; k_no_deadline where they give none. Returns
-// whether it is right; says so where it is not. Looks at the clock anew, for itself and the requests
-// behind it: what came before in this batch may have taken long.
+// Sets *at_ms to the time that the options give a key, as a date; k_no_deadline if they give none. If
+// it is wrong, replies with an error and returns false. Reads the clock again, for itself and the
+// requests behind it: those before it in this batch may have taken long.
 static bool parse_set_time(const struct request *req, const struct set_options *options,
                            int64_t *at_ms, struct reply *out) {
     *at_ms = k_no_deadline;
@@ -1140,8 +1143,8 @@ static size_t expired_listed_size(const struct db *db) {
 
 // keys pattern
 //
-// The size of the reply to `keys *` is known beforehand. One that is too big to be sent is not
-// made.
+// We know the size of the reply to `keys *` beforehand, and do not begin one that is too big to be
+// sent.
 static void do_keys(struct request *req, struct reply *out) {
     struct db *db = req->conn->db;
     const struct slice *pattern = &req->args[1];
@@ -1207,7 +1210,7 @@ static uint64_t do_scan_step(struct scan_step *step, uint64_t cursor) {
     return cursor;
 }
 
-// Reads the words behind `scan cursor`. Returns whether they are right; says so where they are not.
+// Reads the words behind `scan cursor`. If one is wrong, replies with an error and returns false.
 static bool parse_scan_options(const struct request *req, struct scan_step *step, int64_t *count,
                                struct reply *out) {
     for (int i = 2; i < req->nargs; i += 2) {
@@ -1357,8 +1360,8 @@ static void do_dbsize(struct request *req, struct reply *out) {
 
 static const char k_same_object[] = "ERR source and destination objects are the same";
 
-// Returns whether `arg` is an int, which is *index then; says so where it is not, with `error` where
-// that is not NULL.
+// Sets *index to `arg`. If that is no int, replies with an error, which is `error` if that is not
+// NULL, and returns false.
 static bool parse_index(const struct slice *arg, const char *error, int64_t *index,
                         struct reply *out) {
     bool is_int = parse_int(arg, index);
@@ -1376,7 +1379,7 @@ static bool parse_index(const struct slice *arg, const char *error, int64_t *ind
     return false;
 }
 
-// Returns the database with the index, NULL where there is none; says so then.
+// Returns the database with the index. If there is none, replies with an error and returns NULL.
 static struct db *find_db(int64_t index, struct reply *out) {
     if (index < 0 || index >= k_databases) {
         reply_err(out, "ERR DB index is out of range");
@@ -1476,7 +1479,7 @@ static void do_renamenx(struct request *req, struct reply *out) {
     }
 }
 
-// Reads the words behind `copy key name`. Returns whether they are right; says so where they are not.
+// Reads the words behind `copy key name`. If one is wrong, replies with an error and returns false.
 static bool parse_copy_options(const struct request *req, struct db **to, bool *replace,
                                struct reply *out) {
     for (int i = 3; i < req->nargs; i++) {
@@ -1584,8 +1587,8 @@ static void do_flushall(struct request *req, struct reply *out) {
     flush(req, g_data.dbs, k_databases, out);
 }
 
-// Finds the sorted set of the entry, NULL where there is no entry. Returns whether that went well;
-// where the entry holds something else, says so.
+// Sets *zset to the sorted set of the entry, NULL if there is no entry. If the entry holds another
+// type, replies with an error and returns false.
 static bool find_zset(const struct entry *ent, struct zset **zset, struct reply *out) {
     if (ent && ent->type != T_ZSET) {
         out_bad_type(out);
@@ -1621,8 +1624,8 @@ static bool *zadd_flag(struct zadd_options *options, const struct slice *word) {
                                    : NULL;
 }
 
-// Returns whether there are pairs behind the options of `zadd`, and the options go together; says so
-// where that is not so. *first is where the first pair begins.
+// Reads the options of `zadd`, and sets *first to where the first pair begins. If there are no pairs,
+// or two options exclude each other, replies with an error and returns false.
 static bool parse_zadd_options(const struct request *req, struct zadd_options *options, int *first,
                                struct reply *out) {
     int i = 2;
@@ -1769,8 +1772,8 @@ static void do_zrem(struct request *req, struct reply *out) {
     reply_int(out, n);
 }
 
-// Finds the pair with args[2] for a name, NULL where there is none. Returns whether that went well;
-// where the key holds something else, says so.
+// Sets *znode to the pair with args[2] for a name, NULL if there is none. If the key holds another
+// type, replies with an error and returns false.
 static bool find_pair(struct request *req, struct zset **zset, struct znode **znode,
                       struct reply *out) {
     const struct slice *name = &req->args[2];
@@ -1832,7 +1835,7 @@ struct places {
     size_t begin, end;
 };
 
-// Returns whether two arguments bound a range of scores; says so where they do not.
+// Reads both ends of a range of scores. If one is wrong, replies with an error and returns false.
 static bool parse_bounds(const struct slice *min, const struct slice *max, struct bound bounds[2],
                          struct reply *out) {
     if (!parse_bound(min, &bounds[0]) || !parse_bound(max, &bounds[1])) {
@@ -1881,8 +1884,8 @@ struct zrange_options {
     int64_t offset, count; // a count of -1 is that of no limit
 };
 
-// Returns whether the words from args[4] on are options of a range; says so where they are not.
-// Those of `zrange` itself are `general`.
+// Reads the options of a range, from args[4] on; `general` stands for those of `zrange` itself. If
+// one is wrong, replies with an error and returns false.
 static bool parse_zrange_options(const struct request *req, bool general,
                                  struct zrange_options *options, struct reply *out) {
     options->count = -1;
@@ -2063,7 +2066,7 @@ struct expire_options {
     bool nx, xx, gt, lt;
 };
 
-// Returns whether the words are options of `expire` that go together; says so where they are not.
+// Reads the options of `expire`. If they do not go together, replies with an error and returns false.
 static bool parse_expire_options(const struct request *req, struct expire_options *options,
                                  struct reply *out) {
     for (int i = 3; i < req->nargs; i++) {
@@ -2131,8 +2134,8 @@ static void expire_key(struct request *req, int64_t start_ms, int64_t unit_ms, s
     reply_int(out, 1);
 }
 
-// Looks at the clock anew, for this request and those behind it: what came before in this batch may
-// have taken long.
+// Reads the clock again, for this request and those behind it: those before it in this batch may have
+// taken long.
 static int64_t look_at_clock(void) {
     g_data.now_ms = get_wall_msec();
     return g_data.now_ms;
@@ -2229,8 +2232,8 @@ static void do_select(struct request *req, struct reply *out) {
     }
 }
 
-// Gives the connection a name; none where it is empty. Returns whether it may be one; says so where
-// it may not.
+// Gives the connection a name, or none if it is empty. If it is not allowed, replies with an error
+// and returns false.
 static bool set_name(struct conn *conn, const struct slice *name, struct reply *out) {
     for (size_t i = 0; i < name->len; i++) {
         if (name->data[i] < '!' || name->data[i] > '~') {
@@ -2249,8 +2252,8 @@ static bool set_name(struct conn *conn, const struct slice *name, struct reply *
     return true;
 }
 
-// Reads the words of `hello` from args[i] on. Returns whether they are right; says so where they
-// are not.
+// Reads the words of `hello` from args[i] on. If one is wrong, replies with an error and returns
+// false.
 static bool hello_words(struct request *req, int i, struct reply *out) {
     for (; i < req->nargs; i++) {
         const struct slice *arg = &req->args[i];
@@ -2473,8 +2476,8 @@ static void out_not_set(const char *name, const char *why, struct reply *out) {
     reply_errf(out, "ERR CONFIG SET failed (possibly related to argument '%s') - %s", name, why);
 }
 
-// Tells whether the name in args[i] is one of a setting that may be set, and not named before; says so
-// where it is not.
+// Tells whether args[i] names a setting that may be set, and that no argument before it names. If not,
+// replies with an error.
 static bool may_set(const struct request *req, int i, struct reply *out) {
     const struct slice *name = &req->args[i], *value = name + 1;
     const struct setting *setting = find_setting(name);
@@ -2500,8 +2503,8 @@ static bool may_set(const struct request *req, int i, struct reply *out) {
     return true;
 }
 
-// Returns whether `arg` is a number that the setting takes, which is *number then; says so where it is
-// not.
+// Sets *number to `arg`. If that is no number that the setting takes, replies with an error and
+// returns false.
 static bool parse_setting(const struct setting *setting, const struct slice *arg, int64_t *number,
                           struct reply *out) {
     if (!parse_int(arg, number)) {
@@ -2983,24 +2986,25 @@ static void do_request(struct request *req, struct reply *out) {
 
 // ---- what epoll watches ----
 
-// Has epoll watch `fd` for `events`, and report them with `what`: EPOLL_CTL_ADD for a new descriptor,
-// EPOLL_CTL_MOD for one that it watches. It forgets those that are closed. Returns 0, or -1 with errno.
+// Makes epoll watch `fd` for `events`, and hand us `what` when one of them comes. `op` is
+// EPOLL_CTL_ADD for a new descriptor, EPOLL_CTL_MOD for one that is watched already; a descriptor
+// that is closed, epoll forgets. Returns 0, or -1 with errno.
 static int watch(int op, int fd, uint32_t events, void *what) {
     struct epoll_event event = {.events = events, .data.ptr = what};
     return epoll_ctl(g_data.epoll_fd, op, fd, &event);
 }
 
-// Has epoll watch a connection for `events`. The kernel is told where that is a change.
+// Makes epoll watch a connection for `events`. Calls the kernel only if that is a change.
 static void watch_conn(struct conn *conn, uint32_t events) {
     if (events != conn->events) {
         conn->events = events;
         if (watch(EPOLL_CTL_MOD, conn->fd, events, conn) < 0) {
-            conn->state = STATE_END; // we would not hear of it any more
+            conn->state = STATE_END; // or it would stay open, and we would never hear of it again
         }
     }
 }
 
-// Has epoll report clients that wait to be accepted, or not.
+// Turns on or off that epoll reports clients who wait to be accepted.
 static void set_accepting(bool accepting) {
     if (accepting != g_data.accepting) {
         g_data.accepting = accepting;
@@ -3010,9 +3014,9 @@ static void set_accepting(bool accepting) {
 
 // ---- requests ----
 
-// Appends the reply to one request. Returns whether there is one: what takes long has to wait. Its
-// length is known only afterwards; if it is above the limit, the reply is taken back and an error
-// takes its place. That was work all the same.
+// Appends the reply to one request. Returns false if there is none, because the request takes long
+// and has to wait. The length is known only afterwards: a reply above the limit is taken back, and
+// an error takes its place. Making it counts as work all the same.
 static bool reply_request(struct request *req, struct buf *buf) {
     size_t start = buf_size(buf);
     struct reply out = {.buf = buf, .resp3 = req->conn->resp3};
@@ -3095,8 +3099,8 @@ static bool parse_batch(struct conn *conn, struct batch *batch) {
     return more;
 }
 
-// Has the processor fetch what the requests will look at in large sorted sets: the way down to their
-// scores, and the pairs of their names. zsets has the set of each request, or NULL.
+// Makes the processor fetch what the requests will read in large sorted sets: the nodes on the way
+// down to their scores, and the pairs with their names. zsets has the set of each request, or NULL.
 LOOKAHEAD void fetch_pairs_ahead(const struct batch *batch, struct zset *const *zsets) {
     struct zwalk scores[k_lookahead];
     struct hwalk names[k_lookahead];
@@ -3124,9 +3128,9 @@ LOOKAHEAD void fetch_pairs_ahead(const struct batch *batch, struct zset *const *
     zwalk_all(scores, nscores);
 }
 
-// Has the processor fetch what the requests of the batch will look at, step by step, and each step for
-// all of them. This is a hint and no more: nothing that is found here is kept, since each answer may
-// move or free what the next one looks at.
+// Makes the processor fetch what the requests of the batch will read: the first step of every
+// lookup, then the second of each, and so on. No pointer found here is kept: an answer may move or
+// free what the next request reads.
 LOOKAHEAD void fetch_ahead(const struct batch *batch) {
     struct hwalk keys[k_lookahead];
     struct zset *zsets[k_lookahead];
@@ -3145,7 +3149,7 @@ LOOKAHEAD void fetch_ahead(const struct batch *batch) {
         zsets[i] = NULL;
         if (keys[i].node) {
             const struct entry *ent = container_of(keys[i].node, struct entry, node);
-            __builtin_prefetch(&entry_val(ent).data[ent->val_len]); // not always in the same line
+            __builtin_prefetch(&entry_val(ent).data[ent->val_len]); // may be in another cache line
             if (ent->type == T_ZSET) {
                 zsets[i] = entry_zset(ent);
                 __builtin_prefetch(zsets[i]);
@@ -3182,8 +3186,9 @@ LOOKAHEAD void fetch_keys_ahead(const struct request *req) {
     }
 }
 
-// Answers the request, which is the first in rbuf. Returns whether it did: one that takes long is not
-// answered now but by serve_long(), which comes back in STATE_LONG.
+// Answers the request, which is the first in rbuf. Returns whether it did. One that takes long is
+// not answered now: it puts the connection into STATE_LONG, and from there serve_long() leads back
+// here.
 static bool answer(struct conn *conn, struct request *req) {
     g_data.key = req->key;
     fetch_keys_ahead(req);
@@ -3274,8 +3279,9 @@ static bool try_flush_buffer(struct conn *conn) {
     return all;
 }
 
-// Answers the requests in rbuf, until no whole one is left, or it was enough work for a turn, or the
-// next one takes long. The rest waits until all others have had their turn.
+// Answers requests from rbuf. Stops when no whole request is left, after enough work for a turn, or
+// before a request that takes long. What is left waits until all other connections have had their
+// turn.
 static void state_req(struct conn *conn) {
     bool more = true;
     buf_borrow(&conn->wbuf, &g_data.wbuf, k_shared);
@@ -3302,8 +3308,8 @@ static void state_res(struct conn *conn) {
 }
 
 // Reads what still comes behind a bad request, and drops it. We must not close yet: a close with
-// input unread sends a reset, and that destroys replies which are still on their way. But a client
-// that sends and sends does not read them, and a reset is what ends it.
+// input unread sends a reset, and that destroys replies which are still on their way. A client that
+// sends k_max_dropped bytes is not reading them anyway: a reset is what ends it.
 static void state_bad(struct conn *conn) {
     uint8_t unread[4096];
     ssize_t n = recv(conn->fd, unread, sizeof(unread), 0);
@@ -3317,8 +3323,8 @@ static void state_bad(struct conn *conn) {
     }
 }
 
-// Closes the connection and frees it. No event for it may be left in the batch that is being served:
-// that is so where it is the connection's own turn, and where the batch is done with.
+// Closes the connection and frees it. To be called in the connection's own turn, or when all events
+// are served: an event that is still to be served would lead to freed memory.
 static void conn_done(struct conn *conn) {
     dlist_detach(&conn->idle_node);
     close(conn->fd);
@@ -3327,10 +3333,10 @@ static void conn_done(struct conn *conn) {
     free(conn->name);
     free(conn);
     g_data.num_conns--;
-    set_accepting(true); // there is a descriptor
+    set_accepting(true); // there is a free descriptor now
 }
 
-// Has the connection wait for what its state says: for an event, or for its next turn.
+// Makes the connection wait for what its state calls for: an event, or its next turn.
 static void wait_for_next(struct conn *conn) {
     if (conn->state == STATE_MORE) {
         dlist_insert_before(&g_data.more_list, &conn->turn_node);
@@ -3341,8 +3347,8 @@ static void wait_for_next(struct conn *conn) {
     }
 }
 
-// Sends the replies that a connection has got in its turn, with one write. What the socket does not take
-// is sent by state_res(), once there is room.
+// Sends the replies of a connection's turn with one write. What the socket does not take,
+// state_res() sends once there is room.
 static void send_replies(struct conn *conn) {
     enum conn_state next = conn->state;
     if (next == STATE_RES || next == STATE_END || !try_flush_buffer(conn)) {
@@ -3357,9 +3363,9 @@ static void send_replies(struct conn *conn) {
     }
 }
 
-// Ends the turns of all connections that have had one: sends their replies, and has them wait for what
-// comes next. A client sleeps until its first reply comes, and to wake it takes longer than to answer it.
-// A program with many connections, woken once, finds all of its replies.
+// Ends the turns of all connections in send_list: sends their replies, then lets them wait for what
+// comes next. Why all at once? To wake a client that sleeps takes longer than to answer it. A
+// program with many connections, woken once, finds all of its replies.
 static void end_turns(void) {
     g_data.unsent = 0;
     while (!dlist_empty(&g_data.send_list)) {
@@ -3393,7 +3399,7 @@ static void connection_io(struct conn *conn) {
     }
 }
 
-// Tells whether the connection waits for its next turn, and not for its client.
+// Tells whether the connection waits for its next turn rather than for its client.
 static bool waits_for_us(const struct conn *conn) {
     return conn->state == STATE_MORE || conn->state == STATE_LONG;
 }
@@ -3402,12 +3408,12 @@ static bool waits_for_us(const struct conn *conn) {
 static void serve_first(struct dlist *list) {
     struct conn *conn = container_of(list->next, struct conn, turn_node);
     dlist_detach(&conn->turn_node);
-    renew_idle(conn); // it has waited for us
+    renew_idle(conn); // it was waiting for us, not idle
     connection_io(conn);
 }
 
-// Gives the connections of more_list up to the node `last` their turns. They are put behind it if they
-// have more to do after that.
+// Gives the connections of more_list their turns, up to the node `last`. Those that have still more
+// to do afterwards are put behind it.
 static void serve_more(const struct dlist *last) {
     const struct dlist *node = &g_data.more_list;
     while (node != last && !g_data.stopping) {
@@ -3416,8 +3422,8 @@ static void serve_more(const struct dlist *last) {
     }
 }
 
-// Answers one request that takes long. There is one of them at most in a turn of the loop, when all
-// others have had theirs; connections that have such a request take turns, too.
+// Answers one request that takes long. A turn of the loop ends with one of them at most, after all
+// other connections were served; connections that have such a request take turns, too.
 static void serve_long(void) {
     if (!dlist_empty(&g_data.long_list) && !g_data.stopping) {
         serve_first(&g_data.long_list);
@@ -3444,8 +3450,8 @@ static bool accept_new_conn(void) {
     // acknowledged, and the client delays that acknowledgement by 40 ms.
     int one = 1;
     setsockopt(connfd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    // What the system keeps for a slow client, megabytes if we let it, we need not write: to us such
-    // a client looks like one that takes nothing.
+    // The kernel would buffer megabytes for a slow client. While it drains them, none of our writes
+    // move a byte, and the client looks idle. A small buffer has room again soon.
     int send_buffer = k_send_buffer;
     setsockopt(connfd, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof(send_buffer));
     struct conn *conn = mem_alloc(sizeof(*conn));
@@ -3510,7 +3516,7 @@ static void cycle_step(struct db *db, struct visit *visit) {
         buckets++;
     } while (db->cursor != 0 && sample.n < max && buckets < k_step_buckets);
     for (int i = 0; i < buckets; i++) {
-        hm_help_resizing(&db->expires); // no command may come to use the table
+        hm_help_resizing(&db->expires); // the table must shrink even if no command uses it
     }
     size_t alive = 0;
     double ttls_ms = 0; // a sum that may be beyond 64 bits
@@ -3527,7 +3533,7 @@ static void cycle_step(struct db *db, struct visit *visit) {
         int64_t avg_ms = (int64_t)(ttls_ms / (double)alive);
         db->avg_ttl_ms = db->avg_ttl_ms ? db->avg_ttl_ms / 50 * 49 + avg_ms / 50 : avg_ms;
     }
-    mem_tidy(); // or whoever needs memory next waits for all that the slice has freed
+    mem_tidy(); // else the next client waits while all that was freed is put in order
     visit->seen += sample.n;
     visit->stale += sample.n - alive;
 }
@@ -3575,8 +3581,8 @@ static int64_t next_slice_ms(void) {
 // A timer goes off when the clock, in whole milliseconds, is past its deadline. So what is left to
 // wait is rounded up: epoll_wait() neither comes back too early, nor again and again until it is time.
 
-// Returns the connection that has been idle for longest, NULL where there is none, or none is ever
-// closed.
+// Returns the connection that has been idle for longest, NULL if there is none or the timeout is
+// off.
 static struct conn *first_idle(void) {
     if (g_data.idle_timeout_ms == 0 || dlist_empty(&g_data.idle_list)) {
         return NULL;
@@ -3584,8 +3590,8 @@ static struct conn *first_idle(void) {
     return container_of(g_data.idle_list.next, struct conn, idle_node);
 }
 
-// Returns how many milliseconds epoll_wait() may wait at `now_ms`: until the next timer, -1 for any
-// time, and 0 where connections wait for us.
+// Returns how many milliseconds epoll_wait() may wait at `now_ms`: until the next timer, or 0 if
+// connections are waiting for us. -1 if no timer is set: it takes that for "as long as you like".
 static int next_timer_ms(int64_t now_ms) {
     if (!dlist_empty(&g_data.more_list) || !dlist_empty(&g_data.long_list)) {
         return 0;
@@ -3632,9 +3638,10 @@ static void process_timers(int64_t now_ms) {
 
 // ---- main: the event loop ----
 
-// A flag alone would be a race: the signal may come after we looked at it and before epoll_wait() waits.
-// A byte in a pipe waits for us. The flag ends a turn that is under way. A second signal finds no
-// handler any more: it ends the program at once, whatever the first one has to wait for.
+// Tells the loop to stop, in two ways. The flag ends a turn that is under way. But a signal may
+// come after the loop looked at the flag and before it waits, and it would wait for ever; so there
+// is a byte in a pipe as well, which ends the wait. A second signal finds no handler any more: it
+// ends the program at once, whatever the first one has to wait for.
 static void on_stop_signal(int sig) {
     (void)sig;
     int err = errno;
@@ -3647,7 +3654,7 @@ static void on_stop_signal(int sig) {
     errno = err;
 }
 
-// Has SIGINT and SIGTERM arrive as something to read, and SIGPIPE not at all.
+// Lets SIGINT and SIGTERM call on_stop_signal(), and ignores SIGPIPE.
 static void catch_signals(void) {
     if (pipe(g_data.stop_pipe) < 0 || fd_set_nb(g_data.stop_pipe[1]) < 0) {
         die("pipe");
@@ -3659,10 +3666,11 @@ static void catch_signals(void) {
     sigaction(SIGPIPE, &action, NULL);
 }
 
-// Waits until something is ready or a timer goes off. Returns how many events there are, and in
-// *looked_ms when epoll_wait() has surely looked at everyone. What comes later waits for the next turn,
-// because we are at work, or stopped: it must not look as if its sender had been idle. There is room
-// for the events of all that is watched: one that was left out would look so, too.
+// Waits until something is ready or a timer goes off. Returns the number of events, and in
+// *looked_ms the last moment at which epoll_wait() is sure to have checked every client. Idle time
+// is judged by it: a byte that arrived later, while we were busy or stopped, has not been read yet.
+// The array of events has room for all that is watched: a client whose event did not fit would be
+// taken for idle.
 static int wait_for_events(int64_t *looked_ms) {
     if (g_data.max_events < g_data.num_conns + 2) {
         g_data.max_events = 2 * g_data.num_conns + 16;
@@ -3671,7 +3679,7 @@ static int wait_for_events(int64_t *looked_ms) {
     }
     int max = g_data.max_events < INT_MAX ? (int)g_data.max_events : INT_MAX;
     int n, wait_ms;
-    do { // a signal ends the wait before it has looked at anything, SIGCONT does so too
+    do { // a signal, SIGCONT too, ends the wait before anything was looked at: wait again
         *looked_ms = get_monotonic_msec();
         wait_ms = next_timer_ms(*looked_ms);
         n = epoll_wait(g_data.epoll_fd, g_data.events, max, wait_ms);
@@ -3685,7 +3693,8 @@ static int wait_for_events(int64_t *looked_ms) {
     return n;
 }
 
-// Serves who is ready: the first `n` of g_data.events. Returns whether the loop goes on.
+// Serves the connections that are ready: the first `n` of g_data.events. Returns whether the loop
+// goes on.
 static bool serve_events(int n) {
     bool go_on = true;
     for (int i = 0; i < n && go_on; i++) {
@@ -3707,7 +3716,7 @@ static bool serve_events(int n) {
 static bool one_turn(void) {
     int64_t looked_ms;
     int n = wait_for_events(&looked_ms);
-    const struct dlist *last = g_data.more_list.prev; // who is put behind it has had this turn
+    const struct dlist *last = g_data.more_list.prev; // those put behind it have had this turn
     if (!serve_events(n)) {
         return false;
     }
@@ -3763,7 +3772,7 @@ int main(void) {
     resp_args_dispose(&g_data.args);
     entry_clear();
     if (atomic_load(&g_data.pairs_left) > k_max_freed) {
-        _exit(0); // the workers end with us, where they are, and the system frees the rest
+        _exit(0); // ends the workers wherever they are; the kernel frees the rest
     }
     thread_pool_destroy(&g_data.pool);
 }

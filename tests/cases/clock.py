@@ -178,13 +178,25 @@ class _Redis(Server):
 def open_still(conn: Conn, why: str) -> None:
     """Fails where the server has closed the connection."""
     if readable(conn):
-        fail(f"the server has closed a connection too early: {why}")
+        fail(
+            f"the server has closed a connection too early: {why}",
+            "each byte that moves begins the time anew, in either direction. Clocks are rounded down to milliseconds, "
+            "so "
+            "the time is over when now > start + timeout.",
+            "it is still open at this millisecond",
+        )
 
 
 def closed_now(conn: Conn, why: str) -> None:
     """Fails where the server has not closed the connection yet."""
     if not readable(conn):
-        fail(f"the server has not closed a connection in time: {why}")
+        fail(
+            f"the server has not closed a connection in time: {why}",
+            "poll() waits until the first connection is due, rounded up to a millisecond; when it comes back, all "
+            "that are "
+            "due are closed",
+            "it is closed in this millisecond",
+        )
     conn.expect_closed()
 
 

@@ -648,12 +648,16 @@ def no_ttl_no_wake_up(chapter: int) -> None:
 def dead_keys_go_and_others_do_not_wait(chapter: int) -> None:
     """A hundred thousand keys are past their time at the same moment, and nobody asks for them. They go, a million in
     ten seconds or less, and another client is answered meanwhile as if nothing was."""
-    n, worst = 100_000, float("inf")
+    n, worst, tries, ahead_ms = 100_000, float("inf"), 0, 1500
     most = limit(0.06 if redis.is_tested() else 0.015)  # a slice of Redis's cycle takes 25 ms
     with start(chapter) as server, server.connect() as conn:
-        for _ in range(3):
-            moment = int(time.time() * 1000) + int(limit(1500))
+        while tries < 3:
+            moment = int(time.time() * 1000) + ahead_ms
             bulk(conn, numbered(range(n), "set", "key:######", "v", "pxat", moment), OK)
+            if time.time() * 1000 > moment:
+                ahead_ms *= 2  # they went while they came
+                continue
+            tries += 1
             time.sleep(max(0, moment / 1000 - time.time()))
             began, longest, left = time.monotonic(), 0.0, n
             while left:
