@@ -146,22 +146,25 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Itera
     report = outcome.get_result()
     if report.failed:
         report.sections.append(("tried", teach.tried(item)))
-        report.sections += in_other_words(call)
+        report.sections += in_other_words(item, call)
         report.sections.append(("to repeat this test", settings.repeat_line(item.nodeid)))
 
 
-def in_other_words(call: pytest.CallInfo) -> List[Tuple[str, str]]:
-    """What a failure says that is no more than an error of the system, or an assertion without a word."""
-    if not call.excinfo or isinstance(call.excinfo.value, AssertionError) and str(call.excinfo.value):
+def in_other_words(item: pytest.Item, call: pytest.CallInfo) -> List[Tuple[str, str]]:
+    """What a failure does not say: a likely cause, or, of an error of the system and a bare assertion, anything."""
+    if not call.excinfo:
         return []
-    return [("in other words", str(explained(call.excinfo.value, teach.statement(call.excinfo))))]
+    error = call.excinfo.value
+    failure = explained(error, teach.statement(call.excinfo))
+    if isinstance(error, AssertionError) and str(error):
+        why = "" if failure.why else teach.with_cause(item, failure).why.words
+        return [("perhaps", why)] if why else []
+    return [("in other words", str(teach.with_cause(item, failure)))]
 
 
 def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None:
     if _left_out and not _teacher:
-        terminalreporter.write_line(
-            teach.left_out(_left_out)
-        )
+        terminalreporter.write_line(teach.left_out(_left_out))
 
 
 @pytest.fixture

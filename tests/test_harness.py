@@ -19,8 +19,10 @@ from typing import Callable, Dict, List
 import pytest
 
 from harness import AnyOrder, Between, Conn, Err, Model, OneOf, Server, Status, session, wire
-from harness import build, check_session, model, run_client, run_model_test, run_program, settings
+from harness import build, check_session, diagnose, model, run_client, run_model_test, run_program, settings
+from harness.codec import codec
 from harness.fake import FakeServer, replies
+from harness.hints import why_wrong
 from harness.session import console_blocks, load, parse
 
 pytestmark = pytest.mark.inside
@@ -173,28 +175,63 @@ def test_a_wrong_value_is_explained() -> None:
 
 
 @pytest.mark.parametrize(
-    "expected, got, perhaps",
+    "words, expected, got, perhaps",
     [
-        (b"a\0b", b"a", "is it taken for a C string?"),
-        (None, b"v", "finds a key that should not be there"),
-        (b"v", None, "does not find what should be there"),
-        (Err(4), 1, "accepts what it must refuse"),
-        (Err(4), Err(1, "x"), "its code is not: 4 is a bad argument"),
-        (1, Err(4, "x"), "refuses what it must accept"),
-        (1.0, 1, "a score is a double"),
-        ([b"a", 1.0, b"b", 2.0], [b"a", 1.0], "does `limit` count elements?"),
+        ("get k", b"a\0b", b"a", "is it taken for a C string?"),
+        ("get k", None, b"v", "finds a key that should not be there"),
+        ("get k", b"v", None, "does not find what was set"),
+        ("get k", Err(4), 1, "accepts what it must refuse"),
+        ("get k", Err(4), Err(1, "x"), "its code is not: 4 is a bad argument"),
+        ("del k", 1, Err(4, "x"), "refuses what it must accept"),
+        ("zscore z n", 1.0, 1, "a score is a double"),
+        ("zquery z 0 n 0 2", [b"a", 1.0, b"b", 2.0], [b"a", 1.0], "does `limit` count elements?"),
+        ("zquery z 0 n 0 2", [b"a", 1.0, b"b", 1.0], [b"b", 1.0, b"a", 1.0], "there the names decide"),
+        ("zadd z 1 n", 0, 1, "whose score it changes"),
+        ("keys", AnyOrder([b"a", b"b"]), [b"b"], "1 are missing, a for one"),
+        ("pttl k", Between(900, 1000), -1, "the deadline is lost"),
+        ("ttl k", Between(90, 100), 99_000, "seconds or milliseconds?"),
+        ("expire k 1", 0, 1, "answers 0 where there is no such key"),
     ],
 )
-def test_a_likely_cause_of_a_wrong_value(expected: object, got: object, perhaps: str) -> None:
-    text = ask_fake(11, wire.frame(wire.encode_value(got)), "get", "k", expect=expected)
+def test_a_likely_cause_of_a_wrong_value(words: str, expected: object, got: object, perhaps: str) -> None:
+    text = ask_fake(13, wire.frame(wire.encode_value(got)), *words.split(), expect=expected)
     assert perhaps in text.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "before, words, expected, got, perhaps",
+    [
+        ("set k w; set k v", "get k", b"v", b"w", "an older value"),
+        ("set k v; pexpire k 1", "get k", None, b"v", "whenever a key is looked up"),
+        ("pexpire k 1; set k v", "get k", b"v", None, "although `set` came after"),
+        ("set k v; pexpire k 99", "get k", b"v", None, "gone before its time"),
+        ("set k v; del k", "get k", None, b"v", "`del` has answered"),
+        ("set k v; pexpire k 99; persist k", "pttl k", -1, 50, "`persist` takes the deadline away"),
+        ("zadd k 1 n; zadd k 2 n", "zscore k n", 2.0, 1.0, "an older score"),
+    ],
+)
+def test_what_came_before_tells(before: str, words: str, expected: object, got: object, perhaps: str) -> None:
+    past = [line.encode().split() for line in before.split("; ")]
+    assert perhaps in why_wrong(codec(13), words.encode().split(), expected, got, past)
 
 
 def test_a_wrong_text_is_explained() -> None:
     text = ask_fake(4, wire.frame(b"World"), "hello", expect=b"world")
     assert "expected  world" in text and "came      World" in text
-    line, caret = text.splitlines()[-2:]
-    assert line[caret.index("^^") :].startswith("57")
+    line, caret, perhaps = text.splitlines()[-3:]
+    assert line[caret.index("^^") :].startswith("57") and "other bytes of the right number" in perhaps
+
+
+def test_a_port_is_its_own_by_its_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container root may not see what sockets another user's process has: then the user of the socket counts."""
+    monkeypatch.setenv("SUBMISSION", "/somewhere")
+    monkeypatch.setattr(diagnose, "own_sockets", lambda pid: {})
+    monkeypatch.setattr(diagnose, "may_look", lambda pid: False)
+    with Server(6, command=MODEL_SERVER.replace("NN", "06").split()) as server:
+        assert server.port in diagnose.ports_of_its_user(server.pid)
+    monkeypatch.setattr(diagnose, "may_look", lambda pid: True)
+    with pytest.raises(AssertionError, match="is not its own"):
+        Server(6, command=MODEL_SERVER.replace("NN", "06").split()).__enter__()
 
 
 def test_a_malformed_reply_is_explained() -> None:
@@ -299,9 +336,7 @@ def test_how_a_connection_ends() -> None:
     with FakeServer(replies(b"")) as fake, Conn(fake.port, 9) as conn:
         conn.expect_silence(0.05)
         conn.send(wire.request("get", "k"))
-        assert "the connection was closed where the server should wait" in failure(
-            lambda: conn.expect_silence(5)
-        )
+        assert "the connection was closed where the server should wait" in failure(lambda: conn.expect_silence(5))
 
 
 def test_our_end_of_a_connection() -> None:
@@ -406,9 +441,7 @@ def test_a_sanitizer_report_counts(mean: Callable[[str], List[str]]) -> None:
     assert "LeakSanitizer: detected" in failure(lambda: use(9, mean("report")))
 
 
-def test_a_server_that_ignores_sigterm(
-    mean: Callable[[str], List[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_ignores_sigterm(mean: Callable[[str], List[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(9, command=mean("stubborn"))
 
     def run() -> None:

@@ -1,6 +1,7 @@
 """What the tests say to servers that are wrong the way a beginner's are: the first screen names the cause."""
 from __future__ import annotations
 
+import ast
 import functools
 import os
 import subprocess
@@ -13,19 +14,28 @@ import pytest
 
 import beginners
 from beginners import BEGINNERS
-from cases import abuse, basics, cases, framing, processes, resp
-from harness import Server, fail, settings, teach
+from cases import abuse, basics, cases, framing, idle, keyspace, processes, replies, resp, strings, ttl, zsets
+from harness import Server, fail, perhaps, settings, teach
 from harness.failure import Failure, cause, explained
 from harness.process import NO_STATUS, free_port
 
 pytestmark = pytest.mark.inside
 SCREEN_ROWS = 24
+HERE = Path(__file__).parent
+
+
+SINCE = (
+    (4, framing), (4, abuse), (7, strings), (9, replies), (11, zsets), (12, idle), (13, ttl), (17, resp),
+    (18, keyspace),
+)  # fmt: skip
 
 
 @functools.lru_cache(maxsize=None)
 def case_names(chapter: int) -> Dict[str, object]:
     """The cases that beginners' servers meet."""
-    modules = [basics, processes, *[framing, abuse] * (chapter >= 4), *[resp] * (chapter >= 17)]
+    modules = [basics, processes]
+    for since, module in SINCE:
+        modules += [module] * (chapter >= since)
     found = [case for module in modules for case in cases(chapter, module)]
     return {case.id: case.values[0] for case in found}  # type: ignore[attr-defined]
 
@@ -176,3 +186,37 @@ def test_what_is_laid_out_stays_so() -> None:
     with pytest.raises(AssertionError) as failed, Server(4):
         raise AssertionError(said)
     assert str(failed.value) == said
+
+
+def plain(tree: ast.AST) -> List[str]:
+    """The functions in which something fails without a cause."""
+    found = []
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        for node in ast.walk(function):
+            bare = isinstance(node, ast.Assert) and "isinstance" not in ast.unparse(node.test)
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "fail":
+                bare = len(node.args) < 2 or getattr(node.args[1], "value", "x") == ""
+            if bare:
+                found.append(function.name)
+    return found
+
+
+def test_what_has_no_cause_of_its_own_is_named() -> None:
+    """A `fail` without a cause, a bare assertion: harness/perhaps.py knows one, and names none that is not there."""
+    paths = [*HERE.glob("cases/*.py"), *HERE.glob("test_[01]*.py")]
+    modules = {path.stem: ast.parse(path.read_text()) for path in paths}
+    known = {**perhaps.PERHAPS, **perhaps._OF_OTHERS}
+    missing = [f"{name}.{function}" for name, tree in modules.items() for function in plain(tree)
+               if name not in known and f"{name}.{function}" not in known and name != "__init__"]  # fmt: skip
+    assert missing == []
+    there = {f"{name}.{node.name}" for name, tree in modules.items() for node in ast.walk(tree)
+             if isinstance(node, ast.FunctionDef)}  # fmt: skip
+    assert [name for name in perhaps.PERHAPS if name not in there and name not in modules] == []
+
+
+@pytest.mark.parametrize("name", sorted(perhaps.PERHAPS))
+def test_a_likely_cause_is_short(name: str) -> None:
+    module, _, case = name.partition(".")
+    failure = perhaps.perhaps(f"cases.{module}", case, Failure("x"), "A. It is so: yes.")
+    assert failure.why.words and len(failure.lesson(teach.COLUMNS)) <= 8, failure
+    assert ("expected", ["yes"]) in failure.blocks

@@ -417,15 +417,6 @@ def test_the_road_says_how_long_each_server_is(root: Path) -> None:
     assert "has no table" in stages.road_problems(root)[0]
 
 
-def test_counting(root: Path) -> None:
-    edit(root, "chapters/04/server.c", "    return 1;", "    int x = 1;\n    return x;")
-    lines = stages.count(root).splitlines()
-    assert len(lines) == 4
-    assert lines[1].split() == ["03", "26", "4", "29", "22"]
-    # one line of the file comment, and the change
-    assert lines[2].split() == ["04", "27", "4", "30", "23", "+3", "-2", "+1", "-1"]
-
-
 # ---- stagediff ----
 
 

@@ -57,10 +57,24 @@ def closes(conn: Conn, since: float, ms: int) -> None:
     much more."""
     conn.expect_closed()
     took = now_ms() - since
+    wanted = f"it is closed {ms} ms after the last byte that moved, not a millisecond before and soon after"
     if took < ms:
-        fail(f"the connection was closed {took:.1f} ms after a byte had moved; the idle timeout is {ms} ms")
+        fail(
+            f"the connection was closed {took:.1f} ms after a byte had moved; the idle timeout is {ms} ms",
+            "clocks are rounded down to milliseconds, so a timeout is over when now > start + timeout, and poll() "
+            "waits "
+            "one millisecond longer than what seems to be left"
+            if ms - took < 5 else
+            "the time begins anew whenever a byte moves, in either direction: is it set only when the connection is "
+            "accepted, or before a long piece of work instead of after it?", wanted,
+        )  # fmt: skip
     if took > ms + limit(4000):
-        fail(f"the connection was closed {took:.0f} ms after a byte had moved; the idle timeout is {ms} ms")
+        fail(
+            f"the connection was closed {took:.0f} ms after a byte had moved; the idle timeout is {ms} ms",
+            "is the timeout of poll() the time until the first connection's turn, in milliseconds? And when it wakes "
+            "up, "
+            "are all that are due closed, or one only?", wanted,
+        )  # fmt: skip
 
 
 class Pace:
@@ -103,7 +117,12 @@ def in_time(attempt: Callable[[int, Pace], None]) -> None:
         except AssertionError:
             if not pace.is_late() or ms == 1500:
                 raise
-    fail("this machine is too slow to keep a connection busy")
+    fail(
+        "this machine is too slow to keep a connection busy",
+        "other programs hold the processor for more than a second at a time: try again when it is quiet, or set "
+        "TEST_TIME_FACTOR=4",
+        "a byte is moved every 900 ms",
+    )
 
 
 def serves(server: Server) -> None:
@@ -139,7 +158,12 @@ def idle_connections_are_closed(chapter: int) -> None:
                 began.append((conn, since))
             for conn, since in began:
                 closes(conn, since, ms)
-                assert conn.ended == "closed"
+                if conn.ended != "closed":
+                    fail(
+                        f"the connection was {conn.ended}",
+                        "nothing lies unread on an idle connection: a plain close() ends it in good order",
+                        "an end of input, which read() shows as 0",
+                    )
             wait_until(lambda: server.fd_count() == before, "the descriptors of idle connections are free")
             serves(server)
 
@@ -249,16 +273,30 @@ def takes_a_large_reply_slowly(chapter: int) -> None:
             for _ in range(16):
                 pace.rest(0.25)
                 if not select.select([conn.sock], [], [], limit(5))[0]:
-                    fail(f"nothing came for 5 s behind the first {len(came)} bytes of {size}")
+                    fail(
+                        f"nothing came for 5 s behind the first {len(came)} bytes of {size}",
+                        "does the server go on writing where a write took only a part? It waits for POLLOUT as long as "
+                        "something is left.",
+                        f"{size} bytes, a part at a time as the client takes them",
+                    )
                 more = conn.sock.recv(piece)
                 if not more:
-                    fail(f"closed behind {len(came)} bytes of {size}; the client took some every {0.25 * ms:.0f} ms")
+                    fail(
+                        f"closed behind {len(came)} bytes of {size}; the client took some every {0.25 * ms:.0f} ms",
+                        "is the time begun anew by reading alone? Bytes move in both directions: note the time after "
+                        "each write() that took something, too.",
+                        "it stays open as long as bytes move, in either direction",
+                    )
                 came += more
                 pace.step()
             whole = answered(chapter, b"x" * size)
             came += conn.recv_exactly(len(whole) - len(came))
             if came != whole:
-                fail("the reply is not the value")
+                fail(
+                    "the reply is not the value that was set",
+                    "after a write that took only a part, does the next one go on with the first byte that is left?",
+                    f"{size} bytes x, behind the head of the reply",
+                )
             conn.unanswered.clear()
 
     in_time(attempt)
@@ -285,7 +323,11 @@ def each_at_its_own_time(chapter: int) -> None:
                 closes(conns[i], began, ms)
             if now_ms() >= again + ms:
                 pace.late = True
-                fail("those that did not ask again were not closed before those that did")
+                fail(
+                    "those that did not ask again were not closed before those that did",
+                    "a connection that asks again goes to the end of the list; the others are due first",
+                    "the first to be closed are those that have been silent longest",
+                )
             for i in (0, 2):
                 closes(conns[i], again, ms)
 
@@ -365,10 +407,19 @@ def clients_that_do_not_read(chapter: int) -> None:
             serves(server)
             wait_until(lambda: server.fd_count() == before, "clients that do not read are timed out")
             if now_ms() < began + ms:
-                fail(f"clients that do not read were closed after {now_ms() - began:.0f} of {ms} ms")
+                fail(
+                    f"clients that do not read were closed after {now_ms() - began:.0f} of {ms} ms",
+                    "their requests were bytes that moved: from those on the timeout is counted",
+                    f"they are closed {ms} ms after the last byte that moved",
+                )
             for conn in conns:
                 if len(conn.read_to_end()) >= times * len(answered(chapter, b"x" * size)):
-                    fail("a client that read nothing before it was timed out got all of its replies")
+                    fail(
+                        "a client that read nothing before it was timed out got all of its replies",
+                        "is it closed at all? A client that does not read is idle like any other, whatever waits for "
+                        "it.",
+                        "the connection is closed, with the replies in it that the sockets did not hold",
+                    )
             serves(server)
 
     in_time(attempt)
@@ -390,7 +441,11 @@ def bytes_behind_a_bad_message_renew(chapter: int) -> None:
                     conn.send(b"more")
                     pace.step()
                     if server.fd_count() == before:
-                        fail(f"a client sent bytes all the time; the server closed, with an idle timeout of {ms} ms")
+                        fail(
+                            f"a client sent bytes all the time; the server closed, with an idle timeout of {ms} ms",
+                            "what comes behind a bad message is thrown away, but it is read: that begins the time anew",
+                            "it stays open as long as bytes come",
+                        )
                 conn.expect_refused()
                 wait_until(lambda: server.fd_count() == before, "a client that has stopped sending is timed out")
 
@@ -413,7 +468,12 @@ def a_thousand_half_headers_time_out(chapter: int) -> None:
         for _ in range(10):
             serves(server)
         if now_ms() > began + limit(4000):
-            fail(f"20 requests beside {n} stalled clients took {now_ms() - began:.0f} ms")
+            fail(
+                f"20 requests beside {n} stalled clients took {now_ms() - began:.0f} ms",
+                "does each request wait until a stalled client is timed out? Wait for all of them at once, with "
+                "poll().",
+                "they are answered at once, whatever the others do",
+            )
         for i, (conn, since) in enumerate(stalled):
             closes(conn, since, 300)
             if i % 200 == 0:
@@ -554,7 +614,12 @@ def one_poll_for_each_timer(chapter: int) -> None:
         for conn in conns:
             conn.expect_closed()
         if counts.polls > 4 * n + 10:
-            fail(f"{n} connections came and were timed out; for that the server called poll() {counts.polls} times")
+            fail(
+                f"{n} connections came and were timed out; for that the server called poll() {counts.polls} times",
+                "is poll() called again and again with a short timeout? It takes the time until the next connection is "
+                "due, rounded up to a millisecond.",
+                f"at most {4 * n + 10}: some for each connection that comes, one for each that is timed out",
+            )
 
 
 # ---- what it says ----
@@ -581,7 +646,14 @@ def says_whom_it_removes(chapter: int) -> None:
                 say(conn)
                 pace.step()
             found = [line for line in server.log if REMOVING.match(line)]
-            assert len(set(found)) == len(found) == 3, server.log
+            if not len(set(found)) == len(found) == 3:
+                fail(
+                    f"three connections were timed out, and the lines about it are {found}",
+                    "one line for each connection that is closed because it was idle, with its descriptor; none for "
+                    "one "
+                    "whose client has left",
+                    "three different lines `removing idle connection: N`",
+                )
 
     in_time(attempt)
 
@@ -645,7 +717,14 @@ def client_connects_again(chapter: int) -> None:
                 for line, reply in lines:
                     client.stdin.write(line)
                     client.stdin.flush()
-                    assert client.stdout.readline() == reply
+                    said_now = client.stdout.readline()
+                    if said_now != reply:
+                        fail(
+                            f"the client was given {line!r} and printed {said_now!r}",
+                            "between two commands the server may have hung up: the client notices it when it sends or "
+                            "reads, connects again, and sends the command once more",
+                            f"{reply!r}",
+                        )
                     wait_until(lambda: server.fd_count() == before, "the client idles and is hung up on")
                 server.stop()
                 client.stdin.write(b"get k\n")

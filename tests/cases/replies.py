@@ -35,7 +35,12 @@ def memory_below(server: Server, before_kb: int, bound_mib: int, what: str) -> N
         bound_mib = 4 * bound_mib + 64
     grown = (server.rss_kb() - before_kb) >> 10
     if grown > bound_mib and not watched():
-        fail(f"{what}: the server's memory has grown by {grown} MiB, more than {bound_mib} MiB")
+        fail(
+            f"{what}: the server's memory has grown by {grown} MiB",
+            "is something kept that is used no more: a buffer as large as its largest message, a reply that was taken "
+            "back, memory for a length that was only announced? Or is something never freed?",
+            f"at most {bound_mib} MiB more than before",
+        )
 
 
 def filled(size: int, tag: int = 0) -> bytes:
@@ -224,7 +229,11 @@ def announced_lengths_cost_nothing(chapter: int) -> None:
             still_serves(server)  # all of it has been read
         memory_below(server, before, 4, "30 clients have announced 32 MiB each and sent 16 bytes")
         if not settings.foreign("server") and not watched() and server.peak_kb() - before > 4 << 10:
-            fail(f"for what was announced, the server had {(server.peak_kb() - before) >> 10} MiB more for a moment")
+            fail(
+                f"for what was announced, the server had {(server.peak_kb() - before) >> 10} MiB more for a moment",
+                "a length alone must cost nothing: let the buffer grow as the bytes come, twice as large each time",
+                "at most 4 MiB more",
+            )
 
 
 @case(since=9, binary=True)
@@ -294,7 +303,14 @@ def a_reply_above_the_limit(chapter: int) -> None:
         for name in names[:2]:
             other.ask("del", name, expect=1)
         keys = conn.ask("keys")
-        assert isinstance(keys, list) and set(keys) > set(names[2:]), "keys does not list the keys that are left"
+        if not isinstance(keys, list) or not set(keys) > set(names[2:]):
+            fail(
+                f"`keys` lists {len(keys) if isinstance(keys, list) else 'nothing'}, without some keys that are left",
+                "a reply that was too big is taken back: afterwards the buffer ends where it did before it, and the "
+                "keys "
+                "are as they were",
+                "the keys that were not deleted",
+            )
 
 
 @case(since=9, inside=True)
@@ -308,7 +324,13 @@ def keys_that_do_not_fit_are_not_printed(chapter: int) -> None:
         conn.pipeline([("keys",)] * 3, [Err(ERR_2BIG)] * 3)
         grown = (server.peak_kb() - before) >> 10
         if grown > 4 and not watched():
-            fail(f"to answer `keys` with an error, the server needed {grown} MiB for a moment")
+            fail(
+                f"to answer `keys` with an error, the server needed {grown} MiB for a moment",
+                "is the reply made first, and then found to be too big? Keep the sum of what `keys` would print while "
+                "keys "
+                "come and go, and look at that before.",
+                "at most 4 MiB",
+            )
 
 
 @case(since=9, ours="Redis has no limit for a reply")
@@ -378,9 +400,20 @@ def one_long_request_a_turn(chapter: int) -> None:
         turns = [turn for turn, _ in sends.since()]
         long_ones = turns[1:]
         if len(turns) != 13 or turns[0] > long_ones[0] or sends.since()[0][1] != max(fd for _, fd in sends.since()):
-            fail(f"the short request was not answered before the long ones; turn and descriptor: {sends.since()}")
+            fail(
+                f"the short request was not answered before the long ones; turn and descriptor: {sends.since()}",
+                "a request that takes long is left for later turns, one in each: those that are short are answered "
+                "first, "
+                "whatever their connection's place in the list",
+                f"{len(turns)} replies, the first of them to the short request",
+            )
         if len(set(long_ones)) < len(long_ones):
-            fail(f"12 requests that take long were answered in {len(set(long_ones))} turns, not one in each")
+            fail(
+                f"12 requests that take long were answered in {len(set(long_ones))} turns",
+                "after one request that takes long the turn is over for all others of that kind: wait for new input "
+                "(without sleeping), then take the next",
+                "12 turns, one in each, so that others are served in between",
+            )
 
 
 @case(since=9, inside=True)
@@ -405,7 +438,11 @@ def long_requests_take_turns(chapter: int) -> None:
         order = [fd for _, fd in sends.since()]
         our = sorted(set(order))[1]
         if order.index(our) > 2:
-            fail(f"beside two clients with {times} long requests each, ours came after {order.index(our)} of theirs")
+            fail(
+                f"beside two clients with {times} long requests each, ours came after {order.index(our)} of theirs",
+                "who has had a long request answered goes to the end of those that wait for one",
+                "after two of theirs at most",
+            )
 
 
 @case(since=9, until=wire.KEYSPACE_FROM - 1, at=AT_KEYS, inside=True)
@@ -421,7 +458,13 @@ def keys_of_an_emptied_table(chapter: int) -> None:
             counts.reset()
         conn.expect_bytes(answered(chapter, []) * times)
         if counts.polls < times // 8:
-            fail(f"{times} `keys` of a table with {n // 2} buckets took the server {counts.polls} turns")
+            fail(
+                f"{times} `keys` of a table with {n // 2} buckets took the server {counts.polls} turns",
+                "buckets that are empty cost time as well: count those that are looked at as work of the turn, and "
+                "end it "
+                "when that is enough",
+                f"{times // 8} turns at least, so that others are served in between",
+            )
 
 
 @case(since=9)
@@ -520,7 +563,13 @@ def one_read_and_one_write_a_batch(chapter: int) -> None:
         for _ in range(n):
             conn.recv(b"v")
         if not 1 <= counts.reads <= 8 or not 1 <= counts.writes <= 4:
-            fail(f"{n} pipelined requests took {counts.reads} reads and {counts.writes} writes")
+            fail(
+                f"{n} pipelined requests took {counts.reads} reads and {counts.writes} writes",
+                "read as much as there is room for, answer all requests that lie in the buffer into one other buffer, "
+                "and "
+                "write that once",
+                "1 to 8 reads and 1 to 4 writes",
+            )
 
 
 @case(since=9, at=AT_BUFFERS, inside=True)

@@ -478,8 +478,13 @@ def large_work_of_a_batch(chapter: int) -> None:
         done = len(conn.sock.recv(1 << 16)) // size
         if done > times // 2:
             fail(
-                f"{times} requests of one client, each with much work behind it, were sent in one write.\n"
-                f"Another client had its answer only when {done} of them had theirs."
+                f"{times} requests of one client, each with much work behind it, were sent in one write; another "
+                f"client "
+                f"had its answer only when {done} of them had theirs",
+                "are all requests in a buffer answered in one turn? Count the work, pairs that are printed for one, "
+                "and go "
+                "on with the next connection when it is enough.",
+                f"its answer comes before {times // 2} of the others",
             )
 
 
@@ -526,7 +531,13 @@ def many_sets_are_deleted_in_a_batch(chapter: int) -> None:
             counts.reset()
         conn.expect_bytes(answered(chapter, 1) * sets)
         if counts.polls < 2:
-            fail(f"to delete {sets} sets of {pairs} pairs took the server {counts.polls} turns")
+            fail(
+                f"to delete {sets} sets of {pairs} pairs took the server {counts.polls} turns",
+                "a short request may mean much work: count the pairs that are freed as work of the turn, and end it "
+                "when "
+                "that is enough",
+                "two turns at least, so that others are served in between",
+            )
 
 
 @case(since=11, at=AT_ENTRIES)
@@ -577,7 +588,10 @@ def far_offsets_cost_no_more_than_near_ones(chapter: int) -> None:
         if max(spent) > 10 * spent[0] + 50:
             fail(
                 f"2,000 offsets of 1 took {spent[0]} ms of processor time, of {n - 1} {spent[1]} ms, of"
-                f" -{n} {spent[2]} ms"
+                f" -{n} {spent[2]} ms",
+                "does the server walk from pair to pair? With the number of nodes below each, avl_offset() skips whole "
+                "subtrees.",
+                "about as much time for each",
             )
 
 
@@ -654,7 +668,12 @@ def more_pairs_than_a_reply_holds_are_not_printed(chapter: int) -> None:
         conn.pipeline([("zquery", "z", *ALL)] * 100, [Err(ERR_2BIG)] * 100)
         grown = (server.peak_kb() - before) >> 10
         if grown > 4:
-            fail(f"to answer `zquery` with an error, the server needed {grown} MiB for a moment")
+            fail(
+                f"to answer `zquery` with an error, the server needed {grown} MiB for a moment",
+                "is the reply made first, and then found to be too big? The ranks say beforehand how many pairs it "
+                "has.",
+                "at most 4 MiB",
+            )
         conn.ask("zquery", "z", "-inf", "", 0, n - 1, expect=Err(ERR_2BIG))
         last = (n - 1).to_bytes(4, "big")
         conn.ask("zquery", "z", "-inf", "", n - 1, INT64_MAX, expect=[last, 1.0])

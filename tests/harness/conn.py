@@ -8,15 +8,15 @@ import selectors
 import socket
 import struct
 import time
+from collections import deque
 from contextlib import suppress
-from types import TracebackType
-from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple, Type, Union
+from typing import TYPE_CHECKING, Deque, List, Optional, Sequence, Tuple, Union
 
-from . import diagnose, resp, settings, wire
+from . import diagnose, hints, resp, settings, wire
 from .codec import codec, requests
 from .failure import NO_CAUSE, Cause, Failure, cause
 from .settings import limit
-from .wire import Arg, Err, Status
+from .wire import Arg, Err
 
 if TYPE_CHECKING:
     from .process import Server
@@ -53,7 +53,8 @@ class Conn:
         self.broken = False  # a reset met us while sending
         self.half_closed = False  # we have ended our input
         self.wanted: Sequence[object] = ()  # the replies that are waited for now
-        self.sets: List[Tuple[bytes, bytes]] = []  # keys and values of the last requests that were `set`
+        past: Optional[Deque[bytes]] = getattr(self.process, "past", None)
+        self.past = deque(maxlen=settings.PAST) if past is None else past  # the last requests, of all connections
         self.buffer = bytearray()  # received, not yet taken
         self.reply = self.codec.begin_reply()  # looks for the end of the next one
         self.unanswered = bytearray()  # sent, the reply not yet taken
@@ -76,12 +77,7 @@ class Conn:
     def __enter__(self) -> "Conn":
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # ---- asking ----
@@ -94,9 +90,7 @@ class Conn:
         self.send(self.encode(args))
         return self.recv(expect)
 
-    def pipeline(
-        self, requests: Sequence[Sequence[Arg]], expect: Optional[Sequence[object]] = None
-    ) -> List[object]:
+    def pipeline(self, requests: Sequence[Sequence[Arg]], expect: Optional[Sequence[object]] = None) -> List[object]:
         """Sends all requests while reading; returns all replies, compared with expect where given."""
         data = b"".join(map(self.encode, requests))
         wanted = [ANY] * len(requests) if expect is None else expect
@@ -270,13 +264,15 @@ class Conn:
             value = self.codec.decode(body, self.version)
         except wire.WireError as e:
             problem, mark, note = "the reply is malformed", e.offset, str(e)
-            why = _why_malformed(self.chapter, body)
+            why = hints.why_malformed(self.chapter, body)
         if expect is not ANY and not problem and not wire.same(expect, value):
             problem = "the reply is wrong"
             plain = wire.nearest(expect, value)
             plain = plain.encode() if isinstance(plain, str) else plain
             mark = _first_difference(self.codec.reply(plain)[self.codec.head :], body)
-            why = self._why_here(value, request, beside) or _why(expect, value)
+            words = self._words([request or b""])
+            past = self._words(list(self.past))
+            why = hints.why_wrong(self.codec, words[0] if words else [], expect, value, past, beside)
             if pieces > 1 and not self.codec.head:  # a length is easily seen to be missing, a line is not
                 why = diagnose.in_pieces(pieces)
         self._remember(request)
@@ -297,30 +293,18 @@ class Conn:
     def _show(self, value: object) -> str:
         return self.codec.show(value)
 
-    def _remember(self, request: Union[bytes, None]) -> None:
-        """Notes what a `set` has set, to recognise it when it comes back too late."""
+    def _remember(self, request: Optional[bytes]) -> None:
+        """Notes a request, so that a later failure can tell what came before it."""
         if self.chapter >= 7 and request and len(request) < 1000:
-            with suppress(wire.WireError):
-                words = self.codec.words(request)
-                if len(words) == 3 and words[0].lower() == b"set":
-                    self.sets = [*self.sets[-20:], (words[1], words[2])]
+            self.past.append(request)
 
-    def _why_here(self, value: object, request: Union[bytes, None], beside: Sequence[object]) -> str:
-        """What may have gone wrong with a wrong reply, from what else was asked on this connection."""
-        data = value.data if isinstance(value, Status) else value
-        words: List[bytes] = []
-        if request and self.chapter >= 7:
-            with suppress(wire.WireError):
-                words = self.codec.words(request)
-        asks = len(words) == 2 and words[0].lower() == b"get"
-        if asks and (words[1], data) in self.sets:
-            return "this is an older value of the key: does `set` replace the value of a key that is there already?"
-        if data and isinstance(data, bytes) and not asks and any(wire.same(other, value) for other in beside):
-            return (
-                "this is the reply to another request of the same write: are the replies sent in the order of "
-                "the requests?"
-            )
-        return ""
+    def _words(self, requests: Sequence[bytes]) -> List[List[bytes]]:
+        """The strings of those that have any."""
+        found = []
+        for request in requests if self.chapter >= 7 else ():
+            with suppress(wire.WireError, struct.error):
+                found.append(self.codec.words(request))
+        return found
 
     def _fail(
         self, what: str, *, expected: Sequence[str] = (), mark: Optional[int] = None, why: Cause = NO_CAUSE,
@@ -362,14 +346,20 @@ class Conn:
             good += 1
         wrong, right = frames[good : good + 1], others[good : good + 1]
         if wrong and wrong[0] in others:
-            return cause("this is the reply to another request: is each reply sent once, in the order of the requests?")
-        if not self.codec.head:
-            known = diagnose.form_of_resp(came[sum(map(len, frames[:good])) :])
-            if wrong and right and not known:
-                with suppress(wire.WireError):
-                    known = _why(*(self.codec.decode(body, self.version) for body in (right[0], wrong[0])))
-            if known:
-                return cause(known)
+            return cause(
+                "this is the reply to another request: is each reply sent once, in the order of the requests, and are "
+                "the "
+                "bytes of a request that has its reply taken out of the buffer?"
+            )
+        known = "" if self.codec.head else diagnose.form_of_resp(came[sum(map(len, frames[:good])) :])
+        if wrong and right and self.chapter >= 7 and not known:
+            with suppress(wire.WireError):
+                values = [self.codec.decode(body, self.version) for body in (right[0], wrong[0])]
+                asked = self._words(requests(self.codec, bytes(self.unanswered[:SHOWN]), good + 1)[good:])
+                past = self._words(list(self.past))
+                known = hints.why_wrong(self.codec, asked[0] if asked else [], values[0], values[1], past)
+        if known:
+            return cause(known)
         return cause("is each reply sent once, whole, and where a write took only a part, from that place on?")
 
     def whole_replies(self, data: bytes) -> List[bytes]:
@@ -564,77 +554,6 @@ def _fail_short(conn: Conn, have: int, wanted: int) -> None:
     if wanted > 1:
         what = f"reply {have + 1} of {wanted}: {what}"
     conn._fail(what, mark=got if got else None, expected=conn._expected(have))
-
-
-def _why_malformed(chapter: int, body: bytes) -> str:
-    """What may have gone wrong with a reply that cannot be decoded, or ""."""
-    if chapter >= wire.RESP_FROM:
-        return (
-            "a reply begins with its type, + - : $ or *; then comes a number or a text, and \\r\\n. A string has its "
-            "length in front, and \\r\\n behind it, too."
-        )
-    if chapter < 9:
-        swapped = struct.unpack(">I", body[:4])[0] if len(body) >= 4 else 99
-        return (
-            "the status is big-endian; all numbers of the protocol are "
-            "little-endian" if swapped <= wire.RES_NX else ""
-        )
-    if not body:
-        return "the reply is empty: it must hold at least a tag, and (nil) is the tag 0 alone"
-    tag = body[0]
-    (n,) = struct.unpack_from("<I", body, 1) if len(body) >= 5 else (0,)
-    swapped = struct.unpack_from(">I", body, 1)[0] if len(body) >= 5 else 0
-    if tag in (wire.STR, wire.ARR) and n > len(body) >= swapped:
-        return "the length behind the tag is big-endian; all numbers of the protocol are little-endian"
-    if tag == wire.INT and len(body) == 5 + swapped or tag == wire.INT and len(body) == 5 + n:
-        return (
-            "the tag is that of an integer, and what follows looks like a string: is it the right tag? "
-            "Strings have 2"
-        )
-    if tag > wire.DBL:
-        return (
-            "the reply begins with no tag: 0 nil, 1 error, 2 string, 3 integer, 4 "
-            "array" + ", 5 double" * (chapter >= 11)
-        )
-    return "is each part of the reply as long as the protocol says, and does its length count all of it and no more?"
-
-
-def _why(expected: object, got: object) -> str:
-    """What may have gone wrong where a reply is well-formed but another one, or ""."""
-    if isinstance(expected, Status):
-        found = lambda reply: reply.data if reply.status == 0 else None  # noqa: E731
-        if isinstance(got, Status) and 1 not in (expected.status, got.status):
-            return _why(found(expected), found(got))
-    if isinstance(expected, resp.Simple) and not isinstance(got, Err):
-        return f"this command has a short text for an answer: +{expected.decode()} and the end of a line"
-    if isinstance(expected, bytes) and isinstance(got, bytes):
-        if expected.startswith(got) and b"\0" in expected[len(got) : len(got) + 1]:
-            return "is it taken for a C string? it may hold any bytes, also NUL"
-        if expected.startswith(got) or got.startswith(expected):
-            return "only the end differs: is the length right?"
-    if expected is None and got == b"":
-        return "nil and a string of no bytes are two things: is nil written as what it is?"
-    if expected is None and isinstance(got, bytes):
-        return "the server finds a key that should not be there"
-    if got is None and isinstance(expected, (bytes, float)):
-        return "the server does not find what should be there"
-    if isinstance(expected, Err) and not isinstance(got, Err):
-        return "the server accepts what it must refuse"
-    if isinstance(expected, Err) and isinstance(got, Err) and expected.code != got.code:
-        return f"the error is right, its code is not: {wire.ERROR_NAMES.get(expected.code, '')}"
-    if isinstance(got, Err) and (got.text or "").startswith(resp.PROTOCOL):
-        return (
-            "the server takes a request for malformed that is not: does it pass over the \\r\\n behind a string, too?"
-        )
-    if isinstance(got, Err) and "unknown command" in (got.text or ""):
-        return "the server does not know the command: a name may come in letters of any case"
-    if isinstance(got, Err):
-        return "the server refuses what it must accept"
-    if isinstance(expected, float) and isinstance(got, int):
-        return "a score is a double (tag 5), not an integer"
-    if isinstance(expected, list) and isinstance(got, list) and 2 * len(got) == len(expected):
-        return "does `limit` count elements? it counts pairs of name and score"
-    return ""
 
 
 def _first_difference(expected: bytes, got: bytes) -> int:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import struct
 import time
 from contextlib import suppress
@@ -39,15 +40,25 @@ CALLS: Dict[str, Dict[int, str]] = {
     },
 }  # fmt: skip
 READS, WRITES = ("read", "readv", "recv"), ("write", "writev", "send")
-WATCHES = ("poll", "select", "epoll_wait")
+WITH_TIMEOUT = (7, 22, 232, 281)  # in milliseconds as an argument: poll, epoll_wait; of ppoll it is behind a pointer
 
 
 class Call(NamedTuple):
-    """A system call in which a thread waits: its name, its first argument, its third."""
+    """A system call in which a thread waits: its name, its first argument, its third, its fourth."""
 
     name: str
     fd: int
     count: int
+    fourth: int = 0
+    number: int = -1
+
+    @property
+    def for_how_long(self) -> str:
+        """The timeout of poll() and epoll_wait(), in words; "" for other calls."""
+        if self.number not in WITH_TIMEOUT:
+            return ""
+        ms = (self.count if self.name == "poll" else self.fourth) & 0xFFFFFFFF
+        return "without a timeout (-1)" if ms >= 1 << 31 else f"for {ms:,} ms"
 
 
 class Row(NamedTuple):
@@ -59,6 +70,7 @@ class Row(NamedTuple):
     state: str
     unread: int
     inode: str  # "0" before accept()
+    uid: int = -1
 
 
 # ---- looking ----
@@ -72,7 +84,8 @@ def waits_in(pid: int) -> List[Call]:
             with open(f"/proc/{pid}/task/{task}/syscall") as f:
                 words = f.read().split()
             if len(words) > 4 and int(words[0]) in names:
-                calls.append(Call(names[int(words[0])], int(words[1], 16) & 0xFFFFFFFF, int(words[3], 16)))
+                numbers = [int(word, 16) for word in words[1:5]]
+                calls.append(Call(names[int(words[0])], numbers[0] & 0xFFFFFFFF, *numbers[2:], int(words[0])))
     return calls
 
 
@@ -106,7 +119,8 @@ def sockets() -> Iterator[Row]:
                 shown = "another address"
                 if len(address) == 8:
                     shown = ".".join(str(byte) for byte in struct.pack("=I", int(address, 16)))
-                yield Row(shown, int(port, 16), int(peer, 16), words[3], int(words[4].split(":")[1], 16), words[9])
+                yield Row(shown, int(port, 16), int(peer, 16), words[3], int(words[4].split(":")[1], 16), words[9],
+                          int(words[7]))  # fmt: skip
 
 
 def own_sockets(pid: int) -> Dict[str, int]:
@@ -125,6 +139,28 @@ def listens_on(pid: int) -> List[Tuple[str, int]]:
     """The addresses and ports on which a process listens."""
     own = own_sockets(pid)
     return [(row.address, row.port) for row in sockets() if row.state == LISTEN and row.inode in own]
+
+
+def may_look(pid: int) -> bool:
+    """May we see what the descriptors of a process are? Root may not in a container without CAP_SYS_PTRACE, where the
+    process is another user's; what rests on that is left out there."""
+    try:
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(FileNotFoundError):
+                os.readlink(f"/proc/{pid}/fd/{fd}")
+    except PermissionError:
+        return False
+    except OSError:
+        pass  # it has ended
+    return True
+
+
+def ports_of_its_user(pid: int) -> List[int]:
+    """The ports on which any process of its user listens."""
+    with suppress(OSError):
+        uid = os.stat(f"/proc/{pid}").st_uid
+        return [row.port for row in sockets() if row.state == LISTEN and row.uid == uid]
+    return []
 
 
 def places(pid: int) -> str:
@@ -151,7 +187,12 @@ def how_it_ended(server: "Server") -> Cause:
     if status is None:
         return NO_CAUSE
     more = "it returned from main(), or called exit(): it should go on with the next client, whatever this one did"
-    if status < 0:
+    if status == -signal.SIGPIPE:
+        more = (
+            "it wrote to a client that was gone, and a program that does not ignore SIGPIPE ends there. After "
+            "signal(SIGPIPE, SIG_IGN) the write fails with EPIPE instead: close that connection."
+        )
+    elif status < 0:
         more = "build it with -g -fsanitize=address,undefined, and it says in which line"
     elif any("Traceback" in line for line in server.lines):
         more = f"of an exception that nothing catches: {server.lines[-1].strip()}"
@@ -207,9 +248,10 @@ def silence(conn: "Conn") -> Cause:
         return not_its_turn(conn, there, others, calls)
     if mine and mine.unread:
         waits = f", while it waits in {calls[0].name}()" if calls else ""
+        edge = " With EPOLLET it is told once: read until EAGAIN, or do without."
         return cause(
             f"the server does not read what came: {mine.unread} bytes lie unread{waits}. Does it watch "
-            "this connection for input?"
+            "this connection for input?" + edge * (bool(calls) and calls[0].name == "epoll_wait")
         )
     if here and here[0].name in WRITES:
         return cause(
@@ -221,6 +263,12 @@ def silence(conn: "Conn") -> Cause:
 
 def not_its_turn(conn: "Conn", there: List[Call], others: List[Row], calls: List[Call]) -> Cause:
     """The server does not look at this connection, but at another one, or it has not accepted it."""
+    server = conn.server()
+    if server is not None and server.nofile and not there:
+        return cause(
+            f"the server has not accepted this connection: it may have {server.nofile} descriptors, and had run out of "
+            "them. Does it come back to accept() once some are closed?"
+        )
     if there and there[0].name in WRITES:
         return cause(
             f"another client does not read: the server waits in {there[0].name}() for it alone. Only nonblocking "
@@ -295,10 +343,18 @@ def hung_up(conn: "Conn", how: str) -> Cause:
     most = wire.max_msg(conn.chapter)
     if conn._pieces() > 1 and conn._first_unanswered_is_whole():
         return cause(by_what_was_sent(conn))
+    if server is not None and idle_ms(server) and how != "reset":
+        return taken_for_idle(server)
+    if conn.answered > len(first) and conn.chapter >= 6:
+        return cause(
+            "the server hung up on a connection that it had served well: does it take this request for malformed (is "
+            "the buffer right after it was moved, or has grown?), or a short read for the end? Only read() == 0 is "
+            "that."
+        )
     if conn.answered and conn.chapter not in (3, 5):
         return cause(
-            "one request a connection, is that all that it answers? This was not the first: go on, until the "
-            "client ends its input."
+            "one request a connection, is that all that it answers? This was not the first: go on, until read() "
+            "returns 0. A read that brings less than there was room for is not the end."
         )
     if n == most:
         return cause(
@@ -314,6 +370,42 @@ def hung_up(conn: "Conn", how: str) -> Cause:
     if how == "reset":
         return cause("did the server crash, or close with a request unread?")
     return cause("did the server crash, or take the request for malformed?")
+
+
+def idle_ms(server: "Server") -> int:
+    """The idle timeout that the test has set, in milliseconds; 0 for none."""
+    text = server.env.get("IDLE_TIMEOUT_MS", "0")
+    return int(text) if server.chapter >= 12 and text.isdigit() else 0
+
+
+def never_timed_out(server: "Server") -> Cause:
+    """For a server that does not close a connection that is idle."""
+    ms = idle_ms(server)
+    call = next((call for call in waits_in(server.pid) if call.for_how_long), None)
+    known = f"nothing closes a connection that is idle, and IDLE_TIMEOUT_MS={ms} was set."
+    if call and call.for_how_long.startswith("without"):
+        return cause(
+            f"{known} The server waits in {call.name}() {call.for_how_long}, so it never wakes up for that: "
+            "give it the time until the first connection has been idle for so long, and close that one then."
+        )
+    if call:
+        return cause(
+            f"{known} The server waits in {call.name}() {call.for_how_long}: does it read IDLE_TIMEOUT_MS, in "
+            "milliseconds, and look at its timers each time that it wakes up?"
+        )
+    return cause(
+        f"{known} The server has to wake up when the first of its connections has been silent for so long, and close "
+        f"it."
+    )
+
+
+def taken_for_idle(server: "Server") -> Cause:
+    """For a server that closes a connection that may have been idle in its eyes."""
+    return cause(
+        f"was this connection taken for idle? IDLE_TIMEOUT_MS={idle_ms(server)} was set: each byte that moves, in "
+        f"either "
+        "direction, begins the time anew, and it is counted in milliseconds."
+    )
 
 
 def still_open(conn: "Conn") -> Cause:
@@ -336,6 +428,8 @@ def still_open(conn: "Conn") -> Cause:
     wrong = what_it_does(server) if server else NO_CAUSE
     if wrong:
         return wrong
+    if server and not conn.half_closed and idle_ms(server):
+        return never_timed_out(server)
     if conn.half_closed:
         waits = ""
         calls = waits_in(server.pid) if server else []
@@ -388,6 +482,12 @@ def partial(conn: "Conn") -> Cause:
         return cause("where is the length? A reply begins with four bytes that say how long it is.")
     if conn.server() is not None and ended(conn.server()):  # type: ignore[arg-type]
         return how_it_ended(conn.server())  # type: ignore[arg-type]
+    if conn.ended == "reset":
+        return cause(
+            "close() while input lies unread sends a reset, and that destroys replies on their way: shut down the "
+            "sending "
+            "side, read on until the client hangs up, then close. Or did the server crash?"
+        )
     if conn.ended:
         return cause("the connection ended inside a reply: was all of it written before the close?")
     return cause("the server stopped inside a reply: does it go on where a write took only a part?")

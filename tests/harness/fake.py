@@ -5,8 +5,7 @@ import contextlib
 import socket
 import struct
 import threading
-from types import TracebackType
-from typing import Callable, List, Optional, Type
+from typing import Callable, List, Optional
 
 from . import settings
 from .codec import codec
@@ -31,12 +30,7 @@ class FakeServer:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for sock in [self.listener, *self.connections]:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
@@ -79,9 +73,7 @@ def read_request(sock: socket.socket, chapter: int) -> Optional[bytes]:
         data += more
 
 
-def replies(
-    *raw: bytes, requests: Optional[List[bytes]] = None, chapter: int = 9
-) -> Callable[[socket.socket], None]:  # fmt: skip
+def replies(*raw: bytes, requests: Optional[List[bytes]] = None, chapter: int = 9) -> Callable[[socket.socket], None]:
     """A handler: reads a message, answers with these bytes as they are, and so on; then closes.
 
     The bodies of what came are appended to requests.

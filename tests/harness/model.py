@@ -52,9 +52,7 @@ class Model:
 
     client = 0  # who asks, where that makes a difference
 
-    def __init__(
-        self, chapter: int, clock: Callable[[], int] = monotonic_ms, slack_ms: int = 0
-    ) -> None:
+    def __init__(self, chapter: int, clock: Callable[[], int] = monotonic_ms, slack_ms: int = 0) -> None:
         self.chapter = chapter
         self.clock = clock
         self.slack_ms = slack_ms
@@ -216,8 +214,7 @@ BAD_INTS = [b"", b" 1", b"1 ", b"1x", b"+", b"-", b"+1", b"1.0", b"0x1", b"92233
             b"-9223372036854775809", b"99999999999999999999", b"1\0", b"--1"]  # fmt: skip
 OFFSETS = [b"0", b"0", b"0", b"1", b"-1", b"2", b"-2", b"5", b"-5", b"-12", b"12",
            b"9223372036854775807", b"-9223372036854775808", b"4294967296"]  # fmt: skip
-LIMITS = [b"10", b"10", b"1", b"2", b"100", b"0", b"-1", b"9223372036854775807",
-          b"-9223372036854775808", b"4294967297"]  # fmt: skip
+LIMITS = [b"10", b"10", b"1", b"2", b"100", b"0", b"-1", b"9223372036854775807", b"-9223372036854775808", b"4294967297"]
 # far enough that nothing expires during a test, or at once
 SECONDS = [b"1000", b"100000", b"2147483648", b"1000000000000", b"0", b"-1", b"-9223372036854775808",
            b"9223372036854775807", b"9223372036854776"]  # fmt: skip
@@ -308,9 +305,7 @@ def run_model_test(
 class _Play:
     """One run of the model test."""
 
-    def __init__(
-        self, server: Server, chapter: int, connections: int, pipelined: bool, seed: int
-    ) -> None:
+    def __init__(self, server: Server, chapter: int, connections: int, pipelined: bool, seed: int) -> None:
         self.chapter, self.pipelined, self.seed = chapter, pipelined, seed
         self.rng = random.Random(seed)
         model, generator = Model, Generator
@@ -354,9 +349,7 @@ class _Play:
 
     def _play(self, batches: Sequence[Tuple[int, List[Command]]]) -> None:
         """Sends the batches at once, then compares connection by connection."""
-        jobs = [
-            (self.conns[i], b"".join(self.conns[i].encode(c) for c in batch), len(batch)) for i, batch in batches
-        ]
+        jobs = [(self.conns[i], b"".join(self.conns[i].encode(c) for c in batch), len(batch)) for i, batch in batches]
         try:
             bodies = exchange(jobs)
         except AssertionError as e:

@@ -105,9 +105,7 @@ def answer(chapter: int, model: Model, body: bytes) -> bytes:
 
 def main() -> None:
     chapter = int(sys.argv[1])
-    listener = socket.create_server(
-        (os.environ.get("BIND", "127.0.0.1"), int(os.environ.get("PORT", "1234")))
-    )
+    listener = socket.create_server((os.environ.get("BIND", "127.0.0.1"), int(os.environ.get("PORT", "1234"))))
     for sig in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sig, lambda *_: os._exit(0))
     print("listening on %s:%d" % listener.getsockname(), file=sys.stderr, flush=True)

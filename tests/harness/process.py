@@ -9,11 +9,12 @@ import socket
 import subprocess
 import threading
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Type, Union
+from collections import deque
+from typing import TYPE_CHECKING, Deque, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 from . import bounded, diagnose, redis, settings
 from .build import program
+from .codec import codec
 from .failure import NO_CAUSE, SERVER_ENDED, Cause, Failure, cause, explained
 from .settings import fail, limit
 
@@ -24,9 +25,7 @@ __tracebackhide__ = settings.__tracebackhide__
 
 TITLED = re.compile(r"(tried|came|expected|perhaps) {2,}\S")
 LISTENING = re.compile(r"^listening on (\S*):(\d+)$")
-SANITIZER = re.compile(
-    r"^==\d+==|: runtime error: |^SUMMARY: \w+Sanitizer|^WARNING: ThreadSanitizer"
-)
+SANITIZER = re.compile(r"^==\d+==|: runtime error: |^SUMMARY: \w+Sanitizer|^WARNING: ThreadSanitizer")
 OWN_VARIABLES = ("PORT", "HOST", "BIND", "HASH_SEED", "IDLE_TIMEOUT_MS")
 STATUS_FROM = 6  # the first chapter whose server ends with status 0 on SIGTERM
 NO_SIGTERM = cause(
@@ -84,6 +83,7 @@ class Server:
         self.cwd = cwd
         self.port = port or 0
         self.host = "127.0.0.1"
+        self.past: Deque[bytes] = deque(maxlen=settings.PAST)  # the last requests whose replies were looked at
         self._fixed_port = port is not None
         self._lines: List[str] = []
         self._news = threading.Condition()
@@ -119,6 +119,12 @@ class Server:
                 "is SO_REUSEADDR set, before bind()? The server before has closed its connections first: they stay "
                 "in TIME_WAIT for a "
                 "minute, and without SO_REUSEADDR their port stays taken."
+            )
+        if "in use" in text and self._asked_port == 0:
+            return cause(
+                "another program has this port: a server that was left running, or somebody else's. ss -ltnp shows "
+                "whose "
+                "it is."
             )
         if "in use" in text:
             return cause(
@@ -214,18 +220,17 @@ class Server:
             return ""
         end = time.monotonic() + limit(1)  # it may say that it listens a moment before it does
         while time.monotonic() < end:
-            ports = {port for pid in _session(self.pid) for _, port in diagnose.listens_on(pid)}
+            members = _session(self.pid)
+            ports = {port for pid in members for _, port in diagnose.listens_on(pid)}
+            for pid in members:  # a submission has a user of its own, where the grader is root
+                if not diagnose.may_look(pid):
+                    ports.update(diagnose.ports_of_its_user(pid))
             if self.port in ports or not self.alive():
                 return ""
             self._wait_news()
         return f"port {self.port} is not its own: the program that was started listens on no such port"
 
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, kind: object, error: Optional[BaseException], trace: object) -> None:
         if error is not None and not isinstance(error, Exception):
             self._kill()  # interrupted: leave at once
             return
@@ -244,13 +249,21 @@ class Server:
             failed = explained(error)
             if problem:
                 blocks = [*failed.blocks, ("and", problem.what.split("\n")), *problem.blocks]
-                better = not failed.why or problem.what.startswith(SERVER_ENDED)
+                better = not failed.why or problem.what.startswith(SERVER_ENDED) and self.exit_status() != 0
                 failed = Failure(failed.what, blocks, problem.why if better else failed.why)
-            elif state and not failed.why:
+            elif state and not failed.why and "LD_PRELOAD" not in self.env:  # with a clock of ours it may well be busy
                 failed = Failure(failed.what, failed.blocks, state)
-            raise failed from None
+            raise self._with_the_last_request(failed) from None
         if problem:
             raise problem from error
+
+    def _with_the_last_request(self, failed: Failure) -> Failure:
+        """A failure that does not say what was sent: at least the last request whose reply was looked at."""
+        if not self.past or any(title == "sent" for title, _ in failed.blocks):
+            return failed
+        last = codec(self.chapter).show_request(self.past[-1])
+        return Failure(failed.what, [("sent", [f"{last}, as the last of the requests that were answered"]),
+                                     *failed.blocks], failed.why)  # fmt: skip
 
     def _problem_at_end(self) -> Optional[Failure]:
         """Ends the server unless stop() did; returns what was wrong with its run, or None."""
@@ -454,9 +467,7 @@ def run_program(
             ("expected", [f"it ends within {limit(seconds):g} s"]),
             ("printed", [f"standard output: {out[-400:]!r}", f"standard error: {err[-400:]!r}"]),
         ], _why_it_runs_on(name, env or {}))  # fmt: skip
-    result = Result(
-        out.decode(errors="surrogateescape"), err.decode(errors="surrogateescape"), process.returncode
-    )
+    result = Result(out.decode(errors="surrogateescape"), err.decode(errors="surrogateescape"), process.returncode)
     if result.status < 0 or any(SANITIZER.search(line) for line in result.stderr.splitlines()):
         fail(f"{name} failed ({status_text(result.status)}): {_show(words)}\n{result.stderr[-4000:]}")
     return result

@@ -5,13 +5,14 @@ test says the number; on the wire of version 2 it is a string, of version 3 a do
 """
 from __future__ import annotations
 
+import functools
 import math
 import re
 import struct
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from .wire import (
-    ERR_2BIG, ERR_ARG, ERR_TYPE, ERR_UNKNOWN, KEYSPACE_FROM, AnyOrder, Arg, Between, Err, OneOf, WireError, show_bytes,
+    ERR_2BIG, ERR_ARG, ERR_TYPE, ERR_UNKNOWN, AnyOrder, Arg, Between, Err, OneOf, WireError, show_bytes,
     show_double, to_bytes,
 )  # fmt: skip
 
@@ -26,27 +27,30 @@ TOO_BIG = "ERR the reply is too big"  # of ours: Redis has no such limit
 SYNTAX = "ERR syntax error"
 PROTOCOL = "ERR Protocol error: "
 
-# Commands of ours whose number of strings is Redis's, by name: so many, or with a minus at least so many.
-ARITY: Dict[bytes, int] = {
-    b"get": 2, b"set": -3, b"del": -2, b"keys": 2, b"zadd": -4, b"zrem": -3, b"zscore": 3, b"zquery": 6,
-    b"expire": -3, b"pexpire": -3, b"ttl": 2, b"pttl": 2, b"persist": 2,
-    b"ping": -1, b"echo": 2, b"quit": -1, b"hello": -1, b"select": 2, b"command": -1, b"client": -2, b"config": -2,
-    b"info": -1, b"dbsize": 1, b"flushdb": -1, b"flushall": -1, b"exists": -2, b"unlink": -2, b"type": 2, b"mget": -2,
-    b"mset": -3, b"incr": 2, b"decr": 2, b"incrby": 3, b"decrby": 3, b"append": 3, b"strlen": 2, b"zcard": 2,
-    b"zrank": 3, b"zrevrank": 3, b"zincrby": 4,
-    b"zcount": 4, b"zrange": -4, b"zrangebyscore": -4,
+# Commands of ours by the chapter that brings them, and the number of strings that Redis asks of each: so many, or with
+# a minus at least so many.
+SINCE: Dict[int, Dict[bytes, int]] = {
+    17: {
+        b"get": 2, b"set": -3, b"del": -2, b"keys": 2, b"zadd": -4, b"zrem": -3, b"zscore": 3, b"zquery": 6,
+        b"expire": -3, b"pexpire": -3, b"ttl": 2, b"pttl": 2, b"persist": 2, b"ping": -1, b"echo": 2, b"quit": -1,
+        b"hello": -1, b"select": 2, b"command": -1, b"client": -2, b"config": -2, b"info": -1, b"dbsize": 1,
+        b"flushdb": -1, b"flushall": -1, b"exists": -2, b"unlink": -2, b"type": 2, b"mget": -2, b"mset": -3,
+        b"incr": 2, b"decr": 2, b"incrby": 3, b"decrby": 3, b"append": 3, b"strlen": 2, b"zcard": 2, b"zrank": 3,
+        b"zrevrank": 3, b"zincrby": 4, b"zcount": 4, b"zrange": -4, b"zrangebyscore": -4,
+    },
+    18: {
+        b"move": 3, b"swapdb": 3, b"rename": 3, b"renamenx": 3, b"copy": -3, b"touch": -2, b"randomkey": 1,
+        b"scan": -2, b"object": -2, b"expireat": -3, b"pexpireat": -3, b"expiretime": 2, b"pexpiretime": 2,
+        b"setex": 4, b"psetex": 4, b"setnx": 3, b"getset": 3, b"getdel": 2, b"getex": -2, b"time": 1,
+    },
 }  # fmt: skip
-SINCE_18: Dict[bytes, int] = {
-    b"move": 3, b"swapdb": 3, b"rename": 3, b"renamenx": 3, b"copy": -3, b"touch": -2, b"randomkey": 1, b"scan": -2,
-    b"object": -2, b"expireat": -3, b"pexpireat": -3, b"expiretime": 2, b"pexpiretime": 2,
-    b"setex": 4, b"psetex": 4, b"setnx": 3, b"getset": 3, b"getdel": 2, b"getex": -2, b"time": 1,
-}  # fmt: skip
-EVERY = {**ARITY, **SINCE_18}
+EVERY = {name: count for names in SINCE.values() for name, count in names.items()}
 
 
+@functools.lru_cache(maxsize=None)
 def arity(chapter: int) -> Dict[bytes, int]:
     """The commands of a chapter."""
-    return ARITY if chapter < KEYSPACE_FROM else EVERY
+    return {name: count for since, names in SINCE.items() if since <= chapter for name, count in names.items()}
 
 
 WITHOUT_KEYS = (

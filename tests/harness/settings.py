@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shlex
 import shutil
 import sys
@@ -29,6 +30,7 @@ CHAPTERS = sorted(int(path.parent.name) for path in ROOT.glob("chapters/[0-9][0-
 _seed: Optional[int] = None
 known: Set[str] = set()  # keys of causes that other tests of this run have met: none waits for them again
 remarks: Optional[Dict[str, int]] = None  # where set: faults that are said once, and how many tests met them
+PAST = 400  # requests before a failure that it may look at
 seed_used = False  # has this test asked for the seed? (conftest resets it before each test)
 
 
@@ -79,6 +81,27 @@ def seed() -> int:
     return _seed
 
 
+IN_VAIN = [
+    (r"idle|stalled|timed out|nothing moves|hung up on", "nobody closes a connection that is idle: does poll() wait no "
+     "longer than until the first of them is due, and are then all closed that are due?"),
+    (r"closed|closes|gone|have left|nothing is left", "is a descriptor lost? Each connection must be closed once, also "
+     "after a reset, an error, or a client that has left before its answer. ls -l /proc/PID/fd shows which are open."),
+    (r"accepted", "does the server come back to accept() while other connections are open?"),
+    (r"expire",
+     "keys go by themselves when their time is over: does the loop wake up for the first deadline, and remove "
+     "every key that is due, not one only?"),
+    (r"worker|set is freed",
+     "is there a thread that waits for work, and is it woken (pthread_cond_signal) for each piece "
+     "of it?"),
+    (r"reads the",
+     "the server does not come to this request: does it read each connection on which something has come?"),
+    (r"has left|signal",
+     "SIGTERM and SIGINT end the server, whatever it is doing: is the flag looked at in each turn?"),
+    (r"answer|listens|all has been read",
+     "does it come back to wait for all of its connections, and read what has come?"),
+]  # fmt: skip  # what is waited for, and what may be wrong where it does not happen
+
+
 def wait_until(condition: Callable[[], object], what: str, seconds: float = 5.0) -> None:
     """Asks again and again until condition() is true; fails with `what` after the limit.
 
@@ -93,14 +116,7 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = 5.0)
 
 def _why_in_vain(what: str) -> str:
     """What may be wrong where this does not happen."""
-    if "closed" in what:
-        return (
-            "is a descriptor lost? Each connection must be closed once, also after a reset, an error, or a client "
-            "that has left before its answer. ls -l /proc/PID/fd shows which are open."
-        )
-    if "accepted" in what:
-        return "does the server come back to accept() while other connections are open?"
-    return ""
+    return next((why for pattern, why in IN_VAIN if re.search(pattern, what)), "")
 
 
 def python() -> str:

@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 import pytest
 
-from . import redis, settings
+from . import perhaps, redis, settings
 from .failure import NO_CAUSE, Cause, Failure, cause, explained, laid_out
 
 COLUMNS, ROWS = 80, 20  # of a terminal of 24, without the last line of dots, the counts, what make says and the prompt
@@ -33,16 +33,27 @@ class Bad(NamedTuple):
     failure: Failure
 
 
+def function_of(item: pytest.Item) -> Any:
+    """The function that a test calls: the case, where it is one."""
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    return params.get("case") or getattr(item, "function", None)
+
+
 def tried(item: pytest.Item) -> str:
     """What a test does, in a sentence or two: its name in words, and what its docstring says."""
-    function: Any = getattr(item, "function", None)
-    case = getattr(item, "callspec", None) and item.callspec.params.get("case")  # type: ignore[attr-defined]
-    vector = getattr(item, "callspec", None) and item.callspec.params.get("vector")  # type: ignore[attr-defined]
-    function = case or function
+    vector = getattr(getattr(item, "callspec", None), "params", {}).get("vector")
+    function = function_of(item)
     name = vector.name if vector else getattr(function, "__name__", item.name)
     words = re.sub(r"^test_", "", name).replace("_", " ").replace("-", " ")
     text = vector.note if vector else " ".join((getattr(function, "__doc__", None) or "").split())
     return f"{words}: {text}" if text else words
+
+
+def with_cause(item: pytest.Item, failure: Failure) -> Failure:
+    """The same failure, with the likely cause of its case where it has none of its own."""
+    function = function_of(item)
+    says = " ".join((getattr(function, "__doc__", None) or "").split())
+    return perhaps.perhaps(getattr(function, "__module__", ""), getattr(function, "__name__", ""), failure, says)
 
 
 def next_line(nodeid: str) -> str:
@@ -89,6 +100,7 @@ class Teacher:
 
     def note(self, item: pytest.Item, failure: Failure) -> None:
         """Takes down a failure; the first one sets the time that is left."""
+        failure = with_cause(item, failure)
         if not self.bad:
             self.next = next_line(item.nodeid)
             self.stop_at = time.monotonic() + (0 if f"[{STARTS}]" in item.nodeid else self.patience)

@@ -16,8 +16,7 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Type, Union
+from typing import Dict, Iterator, List, Mapping, Sequence, Set, Tuple, Union
 
 import pytest
 
@@ -266,9 +265,7 @@ def pieces(data: bytes) -> Iterator[bytes]:
         yield data[i : i + 1]
 
 
-def play(
-    server: object, chapter: int, script: Sequence[Turn], byte_by_byte: bool = False, version: int = 2
-) -> None:  # fmt: skip
+def play(server: object, chapter: int, script: Sequence[Turn], byte_by_byte: bool = False, version: int = 2) -> None:
     """Plays the turns once, on connections of their own. byte_by_byte: all that is sent arrives in pieces."""
     _Play(server, chapter, byte_by_byte, version).run(script)
 
@@ -342,14 +339,9 @@ class VectorServers:
     def __enter__(self) -> "VectorServers":
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for server in self._running.values():
-            server.__exit__(kind, error, trace)
+            server.__exit__(*error)
 
     def play(self, vector: Vector, chapter: int) -> None:
         """Plays it as it stands, all in one write, and one byte at a time; or a client's vector."""
