@@ -22,6 +22,7 @@ LEARN = ROOT / "tests" / "learn"
 sys.path[:0] = [str(LEARN), str(ROOT / "tests" / "tools")]
 
 import classroom  # noqa: E402
+import copies  # noqa: E402
 import decoys  # noqa: E402
 import exercises  # noqa: E402
 import faults  # noqa: E402
@@ -415,3 +416,71 @@ def test_the_autograder_grades(tmp_path: Path) -> None:
     run("sh", source / "run_autograder")
     nothing = json.loads((tmp_path / "results" / "results.json").read_text())
     assert nothing["score"] == 0 and "there is no such folder" in nothing["output"]
+
+
+# ---- public hunts ----
+
+HUNTS = [exercise for exercise in exercises.all_exercises() if "-hunt-" in exercise.name]
+
+
+@pytest.mark.parametrize("hunt", HUNTS, ids=lambda hunt: hunt.name)
+def test_a_diff_with_the_chapter_shows_more_than_the_fault(hunt: exercises.Exercise) -> None:
+    """What is handed in for a hunt is known where it is the chapter's file; what was mended is not."""
+    stage, starter, solution = hunt.stage(), hunt.starter(), hunt.tree("solution")
+    differs = [name for name in stage if stage[name] != starter[name]]
+    places = sum(copies.functions(stage[name], name)[function] != text
+                 for name in differs for function, text in copies.functions(starter[name], name).items())  # fmt: skip
+    assert places >= 4, f"{hunt.name}: {places} functions are otherwise"
+    for tree in (starter, solution, *(hunt.tree(f"wrong/{name}") for name in hunt.wrong_names())):
+        assert copies.of_the_chapter(tree, hunt) == []
+    mended = [name for name in differs if solution[name] != starter[name]]
+    alone = [name for name in mended if solution[name] == stage[name]]  # no room for a decoy beside the fault
+    assert copies.of_the_chapter({**solution, **{name: stage[name] for name in mended}}, hunt) == sorted(
+        set(mended) - set(alone)
+    )
+
+
+def test_the_chapters_file_has_no_points_for_a_hunt(tmp_path: Path) -> None:
+    hunt = exercises.find("07-hunt-prefix")
+    exercises.write_tree(hunt.stage(), tmp_path / "copied" / hunt.name)
+    done = grade.grade_exercise(hunt, tmp_path / "copied" / hunt.name)
+    assert done.result.score == 0 and f"{grade.BOOK}, so nothing is counted: server.c" in done.result.remarks
+
+
+# ---- tests that come later ----
+
+LATER = """\
+from grading import Submission, points
+from harness import Server
+
+DUE = "{due}"
+
+
+@points(3, "what nobody has been told")
+def test_later(work: Submission) -> None:
+    \"""A key of one byte.\"""
+    with Server(7) as server, server.connect() as conn:
+        assert conn.ask("get", "k").status == 2
+"""
+
+
+def test_tests_that_count_from_a_date_on(tmp_path: Path) -> None:
+    """Before it, nothing of them is to be seen; after it, they are graded and add their points. No student has them."""
+    book = tmp_path / "workbook"  # a copy: what grades must not change while others grade
+    for name in ("chapters", "common", "tests"):
+        shutil.copytree(ROOT / name, book / name, ignore=shutil.ignore_patterns("__pycache__"))
+    hunt = exercises.find("07-hunt-prefix")
+    exercises.write_tree(hunt.tree("solution"), tmp_path / hunt.name)
+    later = book / hunt.later.relative_to(ROOT)
+    later.parent.mkdir(exist_ok=True)
+    for due, most in (("2999-12-01 18:00", 8), ("2020-12-01", 11)):
+        later.write_text(LATER.format(due=due))
+        words = [sys.executable, book / "tests/learn/grade.py", "one", tmp_path / hunt.name, "--out", tmp_path / "out"]
+        done = run(*words)
+        results = json.loads((tmp_path / "out" / "results.json").read_text())
+        titles = [test["name"] for test in results["tests"]]
+        assert results["score"] == sum(test["max_score"] for test in results["tests"]) == most, done.stdout
+        assert any("nobody has been told" in title for title in titles) == (most == 11)
+    later.write_text(LATER.format(due="soon"))
+    assert "has no line like DUE" in run(*words).stdout
+    assert pack.NOT_FOR_STUDENTS.match(str(hunt.later.relative_to(ROOT)))

@@ -566,6 +566,18 @@ def test_counts_are_summed(built: Path) -> None:
     assert "assert 1 == 2" in done.out
 
 
+def test_a_file_in_parts(built: Path) -> None:
+    (built / "tests/test_03.py").write_text(
+        "import pytest\n@pytest.mark.parametrize('n', range(20))\ndef test_it(n): assert n != 7\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "tests/tools/runtests.py", "--split", "03"], cwd=built, env=environment(), capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert done.returncode == 1 and re.search(r"^19 passed, 1 failed ", done.stdout, re.M), done.stdout
+    assert len(re.findall(r"^test_03.py ", done.stdout, re.M)) == 4, "two jobs, four parts"
+
+
 def test_servers_notice_ctrl_c_also_when_run_in_the_background(built: Path) -> None:
     (built / "tests/test_03.py").write_text(
         "import signal\ndef test_it(): assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"

@@ -40,7 +40,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -51,6 +51,7 @@ import exercises  # noqa: E402
 import pristine  # noqa: E402
 from changeform import Tree  # noqa: E402
 from confine import Confinement, Limits, alone, can_be_alone, hidden, lacking, sanitized  # noqa: E402
+from copies import of_the_chapter  # noqa: E402
 from exercises import Exercise, Handed  # noqa: E402
 from layout import ROOT, Problem, quit_with  # noqa: E402
 
@@ -126,16 +127,12 @@ class Result:
         """Is everything right that can be told by a program?"""
         return self.built and bool(self.tests) and all(test.status in ("passed", "instructor") for test in self.tests)
 
-    def as_dict(self) -> Dict[str, object]:
-        """All of it, for JSON."""
-        return {**asdict(self), "score": self.score, "most": self.most, "passed": self.passed}
-
 
 @dataclass(frozen=True)
 class How:
     """How to grade: only: names of tests; arguments: more for pytest; first_failure: stop there; seconds: for all tests
     together; variables: of the environment, such as TEST_TIME_FACTOR on a slow machine; kept: what was built before;
-    flags: more for the compiler."""
+    flags: more for the compiler; later: with the tests that count from a date on, where that is over."""
 
     only: Sequence[str] = ()
     arguments: Sequence[str] = ()
@@ -145,6 +142,7 @@ class How:
     variables: Mapping[str, str] = field(default_factory=dict)
     kept: Optional[compiling.Kept] = None
     flags: Sequence[str] = ()
+    later: bool = False
 
 
 def grade(folder: Path, exercise: Union[Exercise, str], how: How = How()) -> Result:
@@ -165,6 +163,8 @@ def grade_handed(handed: Handed, exercise: Exercise, how: How) -> Result:
         Test(t.name, t.title, t.points, t.instructor, t.tries, repeat=exercise.again(t.name))
         for t in exercise.tests
     ]
+    again = f"by your instructor: it counts since {exercise.due}" if how.later else ""
+    tests += [Test(t.name, t.title, t.points, t.instructor, t.tries, repeat=again) for t in later_tests(exercise, how)]
     result = Result(exercise.name, tests=tests, taken=handed.taken, remarks=list(handed.remarks))
     limits = how.limits or Limits(processes=exercise.processes)
     limits = sanitized(limits) if os.environ.get("SAN") else limits
@@ -182,6 +182,10 @@ def grade_handed(handed: Handed, exercise: Exercise, how: How) -> Result:
         shutil.rmtree(scratch, ignore_errors=True)
     result.seconds = time.monotonic() - began
     return result
+
+
+def later_tests(exercise: Exercise, how: How) -> List[exercises.Graded]:
+    return exercise.later_tests if how.later else []
 
 
 # ---- building ----
@@ -231,7 +235,8 @@ def run_tests(result: Result, exercise: Exercise, confined: Confinement, scratch
     path = str(exercise.grader.relative_to(exercise.root))
     words = [*alone(), sys.executable, "-m", "pytest", "-p", "lessons", "-p", "no:cacheprovider", "-q", "--tb=no"]
     words.append(f"--confcutdir={exercise.root / 'tests'}")
-    words += [f"{path}::{name}" for name in how.only] or [path]
+    later = [str(exercise.later.relative_to(exercise.root))] * bool(later_tests(exercise, how))
+    words += [f"{path}::{name}" for name in how.only] or [path, *later]
     words += [*how.arguments, *["-x"] * how.first_failure]
     limit = ((how.seconds or exercise.seconds) + START_SECONDS) * float(env.get("TEST_TIME_FACTOR", "1"))
     with open(scratch / "out" / "pytest", "w+b") as output:
@@ -312,10 +317,10 @@ def fill_in(test: Test, entries: List[Dict[str, object]], confined: Confinement)
 
 @dataclass
 class Graded:
-    """An exercise of a submission: its result, as grade.Result.as_dict() has it, or why there is none."""
+    """An exercise of a submission, and what came of it."""
 
     exercise: Exercise
-    result: Dict[str, object]
+    result: Result
     text: str  # for people
 
 
@@ -349,7 +354,7 @@ def handed_in(folder: Path, wanted: Sequence[str]) -> Dict[str, Optional[Path]]:
 
 
 def grade_exercise(
-    exercise: Exercise, folder: Optional[Path], how: How = How(), void: Callable[[Handed], List[str]] = lambda _: []
+    exercise: Exercise, folder: Optional[Path], how: How = How(), void: Callable[[Handed], List[str]] = lambda _: [],
 ) -> Graded:
     """Grades one exercise of a submission. Where `void` has something to say of it, nothing is counted."""
     from reporting import report, total
@@ -357,8 +362,10 @@ def grade_exercise(
     handed = exercises.hand_in(exercise, folder) if folder else None
     if handed and handed.taken:
         before = fingerprint()
-        result = grade_handed(handed, exercise, how)
-        tampered, voided = changed_since(before), void(handed)
+        result = grade_handed(handed, exercise, replace(how, later=True))
+        copied = of_the_chapter(handed.tree, exercise)
+        voided = void(handed) + [f"{BOOK}, so nothing is counted: {', '.join(copied)}"] * bool(copied)
+        tampered = changed_since(before)
         result.remarks += suspicions(handed) + voided
         if handed.tree == exercise.starter():
             result.remarks.append(UNCHANGED)
@@ -369,10 +376,11 @@ def grade_exercise(
                 test.points = 0
         result.remarks += [f"{UNSAFE}: {what}" for what in lacking()]
     else:
-        tests = [Test(t.name, t.title, t.points, t.instructor, t.tries) for t in exercise.tests]
+        all_tests = [*exercise.tests, *exercise.later_tests]
+        tests = [Test(t.name, t.title, t.points, t.instructor, t.tries) for t in all_tests]
         result = Result(exercise.name, tests=tests, remarks=[f"it {ABSENT}, that is {', '.join(exercise.submit)}"])
     text = f"{exercise.name}, {exercise.title}: {total(result)}\n\n{report(result)}\n"
-    return Graded(exercise, result.as_dict(), text)
+    return Graded(exercise, result, text)
 
 
 def suspicions(handed: Handed) -> List[str]:
@@ -419,12 +427,11 @@ def grade_one(folder: Path, out: Path, wanted: Sequence[str]) -> int:
     began = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
     graded = [grade_exercise(exercises.find(name), place) for name, place in handed_in(folder, wanted).items()]
-    points = f"{sum(points_of(g) for g in graded)} of {sum(most_of(g) for g in graded)} points"
+    points = f"{sum(g.result.score for g in graded)} of {sum(g.result.most for g in graded)} points"
     rule = "=" * 78
     text = "".join(f"{rule}\n{g.text}\n" for g in graded) + f"{rule}\n{table(graded)}\nIn all {points}\n"
     write(out / "transcript.txt", text)
-    bad = [(g.exercise.name, str(g.result["broken"]).strip()) for g in graded if g.result["broken"]]
-    broken = [f"{name}: {said.splitlines()[-1]}" for name, said in bad]
+    broken = [f"{g.exercise.name}: {g.result.broken.strip().splitlines()[-1]}" for g in graded if g.result.broken]
     if broken:
         (out / "results.json").unlink(missing_ok=True)
         print(text, file=sys.stderr)
@@ -437,34 +444,18 @@ def grade_one(folder: Path, out: Path, wanted: Sequence[str]) -> int:
     return 0
 
 
-def points_of(graded: Graded) -> int:
-    return int(str(graded.result["score"]))
-
-
-def most_of(graded: Graded) -> int:
-    return int(str(graded.result["most"]))
-
-
-def tests_of(graded: Graded) -> List[Dict[str, object]]:
-    tests = graded.result["tests"]
-    assert isinstance(tests, list)
-    return tests
-
-
-def notes_on(graded: Graded) -> List[str]:
+def notes_on(result: Result) -> List[str]:
     """What an instructor wants to know beside the points."""
-    waiting = sum(int(str(test["most"])) for test in tests_of(graded) if test["status"] == "instructor")
-    remarks = graded.result["remarks"]
-    assert isinstance(remarks, list)
-    words = ["does not build"] * (not graded.result["built"])
-    words += [word for word in NOTES if any(word in remark for remark in remarks)]
-    words += [remark for remark in remarks if remark.startswith(WHOLE)]
-    return words + [f"{waiting} points to mark"] * bool(waiting)
+    words = ["does not build"] * (not result.built)
+    words += [word for word in NOTES if any(word in remark for remark in result.remarks)]
+    words += [remark for remark in result.remarks if remark.startswith(WHOLE)]
+    return words + [f"{result.for_instructor} points to mark"] * bool(result.for_instructor)
 
 
 def table(graded: Sequence[Graded]) -> str:
     """A line for each exercise."""
-    rows = [f"  {g.exercise.name:<28}{points_of(g):>4} of {most_of(g):>3}  {', '.join(notes_on(g))}" for g in graded]
+    done = [g.result for g in graded]
+    rows = [f"  {each.exercise:<28}{each.score:>4} of {each.most:>3}  {', '.join(notes_on(each))}" for each in done]
     return "\n".join(row.rstrip() for row in rows)
 
 
@@ -472,28 +463,19 @@ def gradescope(graded: Sequence[Graded], seconds: float) -> Dict[str, object]:
     """results.json as https://gradescope-autograders.readthedocs.io describes it."""
     tests: List[Dict[str, object]] = []
     for g in graded:
-        remarks = map(str, g.result["remarks"])  # type: ignore[call-overload]
-        said = "\n".join([str(g.result["compiler"]), *remarks]).strip()
-        for test in tests_of(g):
-            waits = test["status"] == "instructor"
-            tests.append(
-                {
-                    "name": f"{g.exercise.name}: {test['title']}" + " (marked by the instructor)" * waits,
-                    "score": test["points"],
-                    "max_score": test["most"],
-                    "status": "passed" if test["status"] in ("passed", "instructor") else "failed",
-                    "output": plain(
-                        str(test["lesson"]) or ("" if test["status"] in ("passed", "instructor") else said)
-                    ),
-                    "visibility": "visible",
-                }
-            )
-    text = "\n".join(plain(g.text) for g in graded if not g.result["built"] or g.result["remarks"])
-    score = sum(points_of(g) for g in graded)
-    notes = [f"{g.exercise.name}: {note}" for g in graded for note in notes_on(g)]
+        said = "\n".join([g.result.compiler, *g.result.remarks]).strip()
+        for test in g.result.tests:
+            waits, good = test.status == "instructor", test.status in ("passed", "instructor")
+            tests.append({
+                "name": f"{g.exercise.name}: {test.title}" + " (marked by the instructor)" * waits,
+                "score": test.points, "max_score": test.most, "status": "passed" if good else "failed",
+                "output": plain(test.lesson or ("" if good else said)), "visibility": "visible",
+            })  # fmt: skip
+    text = "\n".join(plain(g.text) for g in graded if not g.result.built or g.result.remarks)
+    notes = [f"{g.exercise.name}: {note}" for g in graded for note in notes_on(g.result)]
     return {
-        "score": score, "execution_time": round(seconds, 1), "output": text, "visibility": "visible", "tests": tests,
-        "extra_data": {"notes": notes},
+        "score": sum(g.result.score for g in graded), "execution_time": round(seconds, 1), "output": text,
+        "visibility": "visible", "tests": tests, "extra_data": {"notes": notes},
     }  # fmt: skip
 
 
@@ -501,19 +483,15 @@ def junit(graded: Sequence[Graded]) -> str:
     """The same for continuous integration."""
     suites = ElementTree.Element("testsuites")
     for g in graded:
-        tests = tests_of(g)
-        failed = [test for test in tests if test["status"] in ("failed", "not run")]
-        suite = ElementTree.SubElement(
-            suites, "testsuite", name=g.exercise.name, tests=str(len(tests)), failures=str(len(failed)), errors="0"
-        )
+        name, tests = g.exercise.name, g.result.tests
+        failed = [test for test in tests if test.status in ("failed", "not run")]
+        counts = {"tests": str(len(tests)), "failures": str(len(failed)), "errors": "0"}
+        suite = ElementTree.SubElement(suites, "testsuite", name=name, **counts)
         for test in tests:
-            seconds = f"{float(str(test['seconds'])):.3f}"
-            case = ElementTree.SubElement(
-                suite, "testcase", classname=g.exercise.name, name=str(test["name"]), time=seconds
-            )
+            said = {"classname": name, "name": test.name, "time": f"{test.seconds:.3f}"}
+            case = ElementTree.SubElement(suite, "testcase", said)
             if test in failed:
-                lesson = plain(str(test["lesson"]) or g.text)
-                ElementTree.SubElement(case, "failure", message=str(test["title"])).text = lesson
+                ElementTree.SubElement(case, "failure", message=test.title).text = plain(test.lesson or g.text)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suites, encoding="unicode") + "\n"
 
 

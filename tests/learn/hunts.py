@@ -3,6 +3,7 @@
 
     hunts.py make ROSTER [--chapter NN ...]    make hunts ROSTER=class.csv CHAPTERS="07 08"
     hunts.py grade DIR                         make hunts SUBMISSIONS=DIR
+    hunts.py plant NN-hunt-slug                decoys for the starter of a public hunt, see .github/CONTRIBUTING.md
 
 ROSTER is a CSV with the student's name in its first column; a first line that begins with student, name or submission
 is a heading. The fault is one of tests/broken/: which one follows from the name and a secret (HMAC-SHA256), so the same
@@ -24,8 +25,8 @@ import hashlib
 import hmac
 import os
 import random
-import re
 import secrets
+import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +37,6 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tools"))
 
 import changeform  # noqa: E402
-import csource  # noqa: E402
 import decoys  # noqa: E402
 import exercises  # noqa: E402
 import faults  # noqa: E402
@@ -46,6 +46,7 @@ import pristine  # noqa: E402
 from changeform import Tree  # noqa: E402
 from compiling import Kept  # noqa: E402
 from confine import hidden  # noqa: E402
+from copies import from_the_book, functions  # noqa: E402
 from exercises import Exercise, Handed  # noqa: E402
 from faults import Fault  # noqa: E402
 from layout import ROOT, Problem, quit_with  # noqa: E402
@@ -127,10 +128,6 @@ def book(chapter: str) -> Tree:
     return exercises.headers.with_headers(tree)
 
 
-def functions(text: str, name: str) -> Dict[str, str]:
-    return {item.name: item.text for item in csource.parse(text, name).items if item.kind == "function"}
-
-
 def variant(fault: Fault, rng: random.Random) -> Variant:
     """The chapter with the fault, and with decoys in functions that the fault leaves alone."""
     right = book(fault.chapter)
@@ -163,32 +160,40 @@ def variant(fault: Fault, rng: random.Random) -> Variant:
     return Variant({**given, **said}, {**right, **said}, chosen)
 
 
+def plant(name: str) -> None:
+    """Records decoys in the starter of a public hunt: the same ones each time, in functions that neither its fault nor
+    any of its wrong solutions touches."""
+    hunt = exercises.find(name)
+    stage, starter = hunt.stage(), hunt.starter()
+    solution = hunt.tree("solution")
+    others = [hunt.tree(f"wrong/{wrong}") for wrong in hunt.wrong_names()]
+    rng = random.Random(name)
+    chosen: List[str] = []
+    names = sorted(file for file in starter if file.endswith((".c", ".h")))
+    for file in sorted(names, key=lambda file: starter[file] == solution[file]):  # those with the fault first
+        if starter[file] == solution[file] and len(chosen) >= LEAST_DECOYS:
+            continue
+        now, was = functions(starter[file], file), functions(stage[file], file)
+        trees = [functions(tree[file], file) for tree in (solution, *others)]
+        free = [item for item in now if now[item] == was.get(item) and all(now[item] == t.get(item) for t in trees)]
+        rng.shuffle(free)
+        for item in free:
+            ways = list(decoys.rewrites(now[item])) if len(chosen) < MOST_DECOYS else []
+            if ways:
+                starter[file] = starter[file].replace(now[item], rng.choice(ways), 1)
+                chosen.append(f"{file} {item}()")
+    if not chosen:
+        raise Problem(f"{name}: there is no room for decoys")
+    with tempfile.TemporaryDirectory(prefix="hunts-") as folder:
+        exercises.write_tree(starter, Path(folder, "tree"))
+        words = [sys.executable, str(ROOT / "tests/tools/changes.py"), "record", f"{name}/starter", f"{folder}/tree"]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+    print(f"{name}: {', '.join(chosen)}")
+
+
 def tests_of(fault: Fault) -> str:
     """The expression for -k that chooses the tests which see the fault."""
     return fault.test[2] if len(fault.test) > 1 else fault.test[0].rpartition("::")[2].partition("[")[0]
-
-
-def bare(text: str) -> List[str]:
-    """The words of some C code: comments, blanks and new lines make no difference."""
-    return re.findall(r"\w+|[^\w\s]", re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.S))
-
-
-def from_the_book(handed: Tree, given: Tree, right: Tree, sound: Tree) -> List[str]:
-    """The files that had the fault and in which every decoy is written as in the chapter (`sound`) again: what was
-    handed in is the chapter's file, or a copy of it with changes elsewhere."""
-    found = []
-    for name in sound:
-        if given[name] == right[name] or not name.endswith((".c", ".h")):
-            continue
-        theirs, ours = functions(right[name], name), functions(sound[name], name)
-        altered = [function for function in ours if theirs[function] != ours[function]]
-        try:
-            has = functions(handed.get(name, ""), name)
-            same = all(bare(has.get(function, "")) == bare(ours[function]) for function in altered)
-        except csource.Unreadable:  # not laid out as ours is
-            same = bare(handed[name]) == bare(sound[name])
-        found += [name] * same
-    return found
 
 
 # ---- proving and writing ----
@@ -285,9 +290,9 @@ def grade_class(folder: Path, out: Path) -> int:
         done = grade_student(student, name, place, out)
         (grades / student).mkdir(parents=True, exist_ok=True)
         grade.write(grades / student / "transcript.txt", done.text)
-        failed = [(str(test["title"]), test["status"] == "failed") for test in grade.tests_of(done)]
-        note, score = "; ".join(grade.notes_on(done)), grade.points_of(done)
-        rows.append(grade.Row(student, note, {} if done.result["broken"] else {"hunt": score}, 10, failed))
+        failed = [(test.title, test.status == "failed") for test in done.result.tests]
+        note, score = "; ".join(grade.notes_on(done.result)), done.result.score
+        rows.append(grade.Row(student, note, {} if done.result.broken else {"hunt": score}, 10, failed))
         print(f"{student:<30} {score:>4}  {note}", flush=True)
     grade.write_grades(grades / "grades.csv", rows, ["hunt"])
     print(f"written: {grade.shown(grades)}/grades.csv, and a folder for each student")
@@ -309,8 +314,8 @@ def grade_student(student: str, name: str, place: Optional[Path], out: Path) -> 
 
 def main(argv: List[str]) -> int:
     parser = argparse.ArgumentParser(description="Private hunts.", usage=(__doc__ or "").split("\n\n")[1])
-    parser.add_argument("what", choices=("make", "grade"))
-    parser.add_argument("path", type=Path, help="the roster, or the folder with a folder for each student")
+    parser.add_argument("what", choices=("make", "grade", "plant"))
+    parser.add_argument("path", type=Path, help="the roster; the folder with a folder for each student; a public hunt")
     parser.add_argument("--chapter", action="append", default=[])
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--secret", type=Path, default=SECRET)
@@ -321,6 +326,9 @@ def main(argv: List[str]) -> int:
     hide = [str(path.resolve()) for path in (said.out, said.path) if path.is_dir()]
     os.environ["GRADE_HIDDEN"] = os.pathsep.join([*hidden(), *hide])
     try:
+        if said.what == "plant":
+            plant(str(said.path))
+            return 0
         if said.what == "make":
             return make(said.path, said.secret, said.chapter, said.out, max(1, said.j))
         if not said.path.is_dir():

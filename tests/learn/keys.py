@@ -8,8 +8,6 @@ import sys
 import termios
 import threading
 import time
-from types import TracebackType
-from typing import Optional, Type
 
 LEAVE = "q\x03"  # \x03 is Ctrl-C, which is a key here: make, which waits for us, must not see it as a signal
 CLEAR = "\033[H\033[2J\033[3J"
@@ -34,12 +32,7 @@ class Keys:
             threading.Thread(target=self._read, daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.live:
             termios.tcsetattr(0, termios.TCSADRAIN, self._before)
 

@@ -191,6 +191,7 @@ def lay_out(exercise: Exercise, folder: Path) -> None:
 
 def check(exercise: Exercise, arguments: List[str]) -> int:
     """Grades, prints, takes down. ARGS may select tests; then the score counts for nothing. --json: for programs."""
+    from copies import of_the_chapter
     from grade import How, grade
     from reporting import as_check50, report, total
 
@@ -205,6 +206,11 @@ def check(exercise: Exercise, arguments: List[str]) -> int:
     if arguments:
         status = {test.status for test in result.tests}
         return 0 if result.built and "failed" not in status and status != {"not run"} else 1
+    copied = of_the_chapter(exercises.hand_in(exercise, notebook.folder(exercise)).tree, exercise)
+    if copied:
+        print(f"{', '.join(copied)}: this is the chapter's own file, and has no points when it is graded. Find the one "
+              f"place in the starter. To begin anew: make reset-{exercise.name}")  # fmt: skip
+        return 1
     notebook.note(exercise, result.score, result.passed)
     if result.passed:
         print(f"Passed: {total(result)}.")

@@ -48,7 +48,7 @@ HANDOUT = ROOT / "build" / "handout.tar.gz"
 FOLDER = "workbook"  # that the archive unpacks to
 NOT_FOR_STUDENTS = re.compile(
     r"chapters/\d\d/exercises/[^/]+/(solution\.change|wrong/|key\.md)"
-    r"|tests/broken/|book/teaching/"
+    r"|tests/broken/|book/teaching/|tests/exercises/later/"
     r"|tests/test_(?!\d\d\.py)\w+\.py|tests/(beginners|devtools)\.py"
     r"|tests/tools/(check|complete)\.py|tests/learn/(pack|classroom|prove|hunts|decoys)\.py|tests/exercises/hunt\.py"
 )

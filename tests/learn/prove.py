@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Proves exercises from both sides: what is right gets all points, and what is wrong fails for the reason that it has.
 
-    prove.py [NN-slug ...] [-j N]      all of them, or these; N at once
+    prove.py [NN-slug ...] [-j N]      all of them, or these, on N processors
 
 For each exercise: its files are complete; the starter builds and does not get all points; the solution gets all
 points that a program can give; each wrong solution, two at least, fails the test that it names, and the lesson of that
@@ -10,6 +10,7 @@ test holds the words that it names; no lesson shows a traceback; the points of t
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import re
 import sys
@@ -17,9 +18,12 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Callable, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
 
-sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tools"))
+TOOLS = Path(__file__).resolve().parents[1] / "tools"
+if not importlib.util.find_spec("pytest"):  # graders need it, and another Python may have it
+    os.execvp("sh", ["sh", str(TOOLS / "findpython.sh"), "pytest", *sys.argv])
+sys.path.insert(1, str(TOOLS))
 
 import exercises  # noqa: E402
 import grade  # noqa: E402
@@ -29,6 +33,7 @@ from grade import How, Result  # noqa: E402
 from layout import Problem, quit_with  # noqa: E402
 
 LEAST_WRONG = 2
+QUICKLY = ["-O0"]  # what is to fail is built in less time
 Way = Callable[[Exercise, Kept], List[str]]
 Part = Tuple[str, Way]
 
@@ -40,6 +45,12 @@ class Proof(NamedTuple):
     part: str
     seconds: float
     problems: List[str]
+
+
+def how(kept: Kept, **more: Any) -> How:
+    """How to grade what is ours: unlike a submission, it may be graded by Python files that were compiled before."""
+    compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(kept.folder / "python")}
+    return How(kept=kept, variables=compiled, **more)
 
 
 def squeezed(text: str) -> str:
@@ -78,7 +89,7 @@ def files(exercise: Exercise, _: Kept) -> List[str]:
 
 
 def starter(exercise: Exercise, kept: Kept) -> List[str]:
-    result = grade.grade_tree(exercise.tree("starter"), exercise, How(first_failure=True, kept=kept))
+    result = grade.grade_tree(exercise.tree("starter"), exercise, how(kept, first_failure=True, flags=QUICKLY))
     if not result.built:
         return [f"the starter does not build:\n{result.compiler}"]
     if result.passed:
@@ -87,7 +98,7 @@ def starter(exercise: Exercise, kept: Kept) -> List[str]:
 
 
 def solution(exercise: Exercise, kept: Kept) -> List[str]:
-    result = grade.grade_tree(exercise.tree("solution"), exercise, How(kept=kept))
+    result = grade.grade_tree(exercise.tree("solution"), exercise, how(kept))
     if not result.built:
         return [f"the solution does not build:\n{result.compiler}"]
     found = [f"the compiler says of the solution:\n{result.compiler}"] if result.compiler else []
@@ -103,7 +114,7 @@ def wrong(name: str) -> Way:
     def proof(exercise: Exercise, kept: Kept) -> List[str]:
         said = exercise.wrong(name)
         tree = exercise.tree(f"wrong/{name}")
-        result = grade.grade_tree(tree, exercise, How(only=[said.fails], kept=kept, flags=["-O0"]))  # built sooner
+        result = grade.grade_tree(tree, exercise, how(kept, only=[said.fails], flags=QUICKLY))
         if not result.built:
             return [f"it does not build:\n{result.compiler}"]
         test = next(test for test in result.tests if test.name == said.fails)
@@ -145,7 +156,7 @@ def prove_all(chosen: Sequence[Exercise], jobs: int, kept: Kept) -> bool:
     """
     work = [(exercise, *part) for exercise in chosen for part in parts(exercise)]
     again = []
-    with ThreadPoolExecutor(max(1, jobs)) as pool:
+    with ThreadPoolExecutor(jobs + 1) as pool:  # what is wrong often waits
         waiting = {pool.submit(run, kept, *job): job for job in work}
         try:
             for future in as_completed(waiting):

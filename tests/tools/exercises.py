@@ -18,6 +18,7 @@ import difflib
 import fnmatch
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
@@ -193,6 +194,35 @@ class Exercise:
             raise Problem(f"{self.name}: there is no {self.grader.relative_to(self.root)}")
         return graded_tests(self.grader.read_text(encoding="utf-8"), self.grader.name)
 
+    # ---- tests of the instructor's that come later ----
+
+    @property
+    def later(self) -> Path:
+        """The file with tests that count from a date on, where the instructor has written one."""
+        return self.root / "tests" / "exercises" / "later" / f"later_{self.chapter}_{self.slug}.py"
+
+    @cached_property
+    def due(self) -> Optional[datetime]:
+        """The date in that file, DUE = "2026-12-01 18:00", by the clock of this machine; None without such a file."""
+        if not self.later.exists():
+            return None
+        found = re.search(r'^DUE = "([^"]*)"$', self.later.read_text(encoding="utf-8"), re.M)
+        try:
+            return datetime.fromisoformat(found[1] if found else "")
+        except ValueError:
+            raise Problem(f'{self.later.relative_to(self.root)}: has no line like DUE = "2026-12-01 18:00"') from None
+
+    @property
+    def later_tests(self) -> List[Graded]:
+        """Its tests, once the date is over."""
+        if self.due is None or now() < self.due:
+            return []
+        found = graded_tests(self.later.read_text(encoding="utf-8"), self.later.name)
+        both = {test.name for test in found} & {test.name for test in self.tests}
+        if both:
+            raise Problem(f"{self.later.relative_to(self.root)}: {both.pop()} is the name of a test of the exercise")
+        return found
+
     def _text(self, name: str) -> str:
         path = self.folder / name
         if not path.exists():
@@ -358,6 +388,10 @@ def hand_in(exercise: Exercise, folder: Path) -> Handed:
 
 
 # ---- graders ----
+
+
+def now() -> datetime:
+    return datetime.now()
 
 
 def graded_tests(source: str, where: str) -> List[Graded]:
