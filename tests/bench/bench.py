@@ -729,7 +729,8 @@ def memory(report: Report) -> None:
     report.say("Bytes of resident memory. Keys are 16 bytes, values 16, names of members 12. A busy connection has set "
                "a value of 100,000 bytes, has got it back, and then a thousand replies in a pipeline.\n")  # fmt: skip
     report.table(("what", "server", "bytes"), rows)
-    draw.bars(report.picture("memory", "Bytes of memory"), "Bytes of memory", "bytes", report.machine, groups)
+    picture = report.picture("memory", "Bytes of memory")
+    draw.bars(picture, "Bytes of memory", "bytes", report.machine, groups, log=True)
 
 
 SECTIONS = (rates, redis_benchmark, sorted_sets, structures, chosen_keys, stalls, expiry, memory)

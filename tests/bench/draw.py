@@ -68,6 +68,7 @@ def bars(path: Path, title: str, unit: str, caption: str,
         y += 8
         parts.append(text(12, y + 11, group))
         y += 18
+        parts.append(line(LEFT, y - 1, LEFT, y + 16 * len(rows), "axis"))
         for label, value in rows:
             colour = COLOURS[labels.index(label) % len(COLOURS)] if len(labels) <= 6 else COLOURS[0]
             parts.append(text(LEFT - 8, y + 11, label, "", "end"))
@@ -76,7 +77,6 @@ def bars(path: Path, title: str, unit: str, caption: str,
             )
             parts.append(text(LEFT + length(value) + 5, y + 11, number(value)))
             y += 16
-    parts.append(line(LEFT, TOP, LEFT, y + 4, "axis"))
     parts.append(text(LEFT, y + 18, unit + (" (logarithmic)" if log else ""), "small"))
     save(path, title, caption, y + 28, parts)
 
@@ -105,7 +105,7 @@ def lines(path: Path, title: str, x_unit: str, y_unit: str, caption: str,
         parts.append(text(at(x, y_low)[0], bottom + 16, number(x), "", "middle"))
     parts += [line(left, bottom, right, bottom, "axis"), line(left, TOP, left, bottom, "axis")]
     parts.append(text((left + right) / 2, bottom + 34, x_unit, "small", "middle"))
-    parts.append(text(12, TOP - 6, y_unit, "small"))
+    parts.append(text(12, TOP - 9, y_unit, "small"))
     for i, (name, line_points) in enumerate(series.items()):
         colour = COLOURS[i % len(COLOURS)]
         places = [at(x, y) for x, y in line_points]
@@ -141,7 +141,7 @@ def course(path: Path, title: str, x_unit: str, y_unit: str, caption: str,
         parts.append(text(at(i * step_of(x_high), 0)[0], bottom + 16, number(i * step_of(x_high)), "", "middle"))
     parts += [line(left, bottom, right, bottom, "axis"), line(left, TOP, left, bottom, "axis")]
     parts.append(text((left + right) / 2, bottom + 34, x_unit, "small", "middle"))
-    parts.append(text(12, TOP - 6, y_unit, "small"))
+    parts.append(text(12, TOP - 9, y_unit, "small"))
     for i, (name, points) in enumerate(series.items()):
         colour = COLOURS[i % len(COLOURS)]
         path_points = " ".join("%.1f,%.1f" % at(x, y) for x, y in points)
