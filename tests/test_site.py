@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT / "tests" / "tools"))
 import book_blocks  # noqa: E402
 import website_check  # noqa: E402
 import website_code  # noqa: E402
+import website_steps  # noqa: E402
 import website_text  # noqa: E402
 from book_blocks import BookError  # noqa: E402
 from layout import chapters  # noqa: E402
@@ -112,10 +113,12 @@ def test_each_function_leads_to_where_it_is_built(site: Path) -> None:
     found = re.findall(r'id="L(\d+)"[^\n]*<span class="built">built in (.*?)</span>', page)
     assert len(found) > 80
     for line, links in found:
-        file, anchor = re.findall(r'href="\.\./\.\./(book/[^"]+)#(step-\d+)"', links)[-1]
-        there = (site / file).read_text(encoding="utf-8")
-        step = re.search(rf'id="{anchor}">.*?</figure>', there, re.S)
-        assert step and "server.c.html#L" in step[0], f"line {line}: {file}#{anchor}"
+        numbered = False  # a step that only takes lines out has none that is there at the end
+        for file, anchor in re.findall(r'href="\.\./\.\./(book/[^"]+)#(step-\d+)"', links):
+            step = re.search(rf'id="{anchor}">.*?</figure>', (site / file).read_text(encoding="utf-8"), re.S)
+            assert step, f"line {line}: {file}#{anchor}"
+            numbered |= "server.c.html#L" in step[0]
+        assert numbered, f"line {line}: {links}"
 
 
 def test_a_table_of_changes_leads_to_its_lines(site: Path) -> None:
@@ -148,7 +151,8 @@ def test_colours_can_be_told_apart() -> None:
     texts = ["ink", "soft", "accent", "comment", "string", "word", "constant", "call"]
     pairs = [(t, b) for t in texts for b in ("paper", "tint", "ins", "del", "wash")]
     pairs += [("ink", "ins-mark"), ("ink", "del-mark"), ("word", "ins-mark"), ("comment", "ins-mark")]
-    pairs += [(t, "screen") for t in ("screen-ink", "screen-soft", "server", "client")] + [("paper", "accent")]
+    terminal = ("screen-ink", "screen-soft", "server", "client")
+    pairs += [(t, b) for t in terminal for b in ("screen", "screen-server")] + [("paper", "accent")]
     assert len(dark) > 15
     for colours in (light, {**light, **dark}):
         weak = {pair: round(contrast(colours[pair[0]], colours[pair[1]]), 2) for pair in pairs}
@@ -168,11 +172,20 @@ def contrast(one: str, other: str) -> float:
 # ---- the text ----
 
 
+class Text(website_text.Text):
+    """A page whose links lead nowhere."""
+
+    def href(self, target: str) -> str:
+        return target
+
+    def figure(self, alt: str, target: str) -> str:
+        return f"<img {target}>"
+
+
 def render(tmp_path: Path, text: str) -> str:
     path = tmp_path / "page.md"
     path.write_text(text, encoding="utf-8")
-    page = website_text.Text(book_blocks.read(path), lambda target: target, lambda alt, target: f"<img {target}>")
-    return re.sub(r'<a class="self".*?</a>', "", page.html())
+    return Text(str(path), []).html()
 
 
 @pytest.mark.parametrize("text, html", [
@@ -190,22 +203,22 @@ def render(tmp_path: Path, text: str) -> str:
     ("> a\n> b", "<blockquote><p>a\nb</p></blockquote>"),
     ("![a\nb](c.svg)", "<img c.svg>"),
     ("| a | b |\n| --- | --- |\n| `x\\|y` | 1 |",
-     '<div class="scroll"><table><thead><tr><th>a</th><th class="n">b</th></tr></thead><tbody><tr>'
-     '<td><code>x|y</code></td><td class="n">1</td></tr></tbody></table></div>'),
+     '<div class="scroll"><table class="text"><thead><tr><th>a</th><th class=n>b</th></tr></thead><tbody><tr>'
+     '<td><code>x|y</code></td><td class=n>1</td></tr></tbody></table></div>'),
 ])  # fmt: skip
 def test_markdown(text: str, html: str, tmp_path: Path) -> None:
     assert render(tmp_path, text) == html
 
 
 @pytest.mark.parametrize("text, why", [
-    ("a\n\n<b>c</b>", "3: book/README.md knows no such line: <b>c</b>"),
-    ("a\n\n---", "3: book/README.md knows no such line: ---"),
-    ("[^1]: note", "1: book/README.md knows no such line"),
-    ("```rust\nx\n```", "1: book/README.md knows no such block: rust"),
-    ("```c stepp server.c new\n```", "1: book/README.md knows no such block"),
-    ("| a |\n| b |", "1: the second row of a table is"),
-    ("| a |\n| --- |\n| b | c |", "3: a row of 2 cells in a table of 1 columns"),
-    ("a ![b](c.svg) d", "1: the picture c.svg is not a paragraph of its own"),
+    ("a\n\n<b>c</b>", "page.md: .github/WRITING.md knows no such line: <b>c</b>"),
+    ("a\n\n---", "page.md: .github/WRITING.md knows no such line: ---"),
+    ("[^1]: note", "page.md: .github/WRITING.md knows no such line"),
+    ("```rust\nx\n```", "1: .github/WRITING.md knows no such block: rust"),
+    ("```c stepp server.c new\n```", "1: .github/WRITING.md knows no such block"),
+    ("| a |\n| b |", "page.md: a table has | --- | below its head"),
+    ("| a |\n| --- |\n| b | c |", "page.md: a table has | --- | below its head"),
+    ("a ![b](c.svg) d", "page.md: the picture c.svg is not a paragraph of its own"),
 ])  # fmt: skip
 def test_what_is_unknown_is_an_error(text: str, why: str, tmp_path: Path) -> None:
     with pytest.raises(BookError, match=re.escape(why)):
@@ -221,7 +234,7 @@ def test_a_prediction_folds_its_answer(tmp_path: Path) -> None:
 def test_the_first_mention_of_a_term_is_a_link(tmp_path: Path) -> None:
     (tmp_path / "glossary.md").write_text(
         "- **event loop** ([05](5.md#a)): Waits for all. More.\n- **key** ([07](7.md)): A name\n  of `a` value.\n"
-        "- **block (a call)** ([02](2.md)): To wait.\n"
+        "- **block (a call)** ([02](2.md)): To wait.\n- **turn** ([05](5.md)): A round of the loop.\n"
     )
     terms = website_text.terms_of(book_blocks.read(tmp_path / "glossary.md"))
     assert [(t.name, t.chapter, t.sentence) for t in terms][:2] == [
@@ -229,11 +242,9 @@ def test_the_first_mention_of_a_term_is_a_link(tmp_path: Path) -> None:
     ]  # fmt: skip
     for chapter, linked in (("05", ["event loop"]), ("07", ["event loop", "keys"])):
         path = tmp_path / f"{chapter}-page.md"
-        path.write_text("Its `key` and *keys*, all keys\nblock the event\nloop; [a key](x.md) too.\n")
-        page = website_text.Text(book_blocks.read(path), lambda target: target, lambda alt, target: "")
-        page.know(terms, "g.html")
-        term = r'<a class="term" href="g.html#term-[\w-]+" aria-description="[^"]+">(.*?)</a>'
-        found = re.findall(term, page.html(), re.S)
+        path.write_text("Its `key` and *keys*, all keys\nblock in turn the event\nloop; [a key](x.md) too.\n")
+        term = r'<a class="term" href="[^"]*book/glossary.html#term-[\w-]+" aria-description="[^"]+">(.*?)</a>'
+        found = re.findall(term, Text(str(path), []).html(terms), re.S)
         assert sorted(" ".join(each.split()) for each in found) == linked
 
 
@@ -248,10 +259,28 @@ def test_the_two_terminals() -> None:
     )
 
 
+def test_an_edit_unfolds_what_it_leaves_out() -> None:
+    old = ["int f(void) {", "    a();", "    b();", "}"]
+    now = [website_code.Line(text.replace("b", "c"), "", number) for number, text in enumerate(old, 5)]
+    lines = website_steps.edit("@@ f.c: f @@\n     // ...\n-    b();\n+    c();\n     // ...\n", old, now)
+    assert [(line.text.strip(), line.mark, line.number, line.folded) for line in lines] == [
+        ("int f(void) {", "", 5, True), ("a();", "", 6, True), ("b();", "del", 0, False), ("c();", "ins", 7, False),
+        ("}", "", 8, True),
+    ]  # fmt: skip
+
+
+def test_what_stays_between_two_differences_is_folded() -> None:
+    lines = [f"line{i};" for i in range(30)]
+    opcodes = [("replace", 0, 1, 0, 1), ("equal", 1, 29, 1, 29), ("replace", 29, 30, 29, 30)]
+    html = website_code.beside(lines, ["a;", *lines[1:29], "b;"], opcodes, "f-")
+    folded = re.search(r"<details><summary>22 lines more</summary>(.*)</details>", html, re.S)
+    assert folded and re.findall(r'id="f-(\d+)"', folded[1]) == [str(i) for i in range(5, 27)]
+
+
 def test_what_differs_in_a_line_is_marked() -> None:
     old, new = ["a", "    call(one, two);", "z"], ["a", "    call(one, three);", "    more();", "z"]
     opcodes = [("equal", 0, 1, 0, 1), ("replace", 1, 2, 1, 3), ("equal", 2, 3, 3, 4)]
-    html = website_code.beside(old, new, opcodes, "c", "f-")
+    html = website_code.beside(old, new, opcodes, "f-")
     assert re.findall(r"<mark>(.*?)</mark>", html) == ["two", "three"]
     assert re.findall(r'<ins id="(f-\d)" data-n="\d">', html) == ["f-2", "f-3"]
 
@@ -358,10 +387,12 @@ def test_copy_copies(browser: Browser, address: str) -> None:
 
     browser.open(f"{address}book/{MANY}.html")
     page = next((ROOT / "book").glob(f"{MANY}.md")).read_text(encoding="utf-8")
-    first = re.search(r"```c step common/mem.h new\n(.*?)```", page, re.S)
-    assert first and copied("#step-1") == first[1]
-    edit = re.search(r"```diff step server.c edit top.*?\n(.*?)```", page, re.S)
-    assert edit and copied("#step-2") == "".join(x[1:] + "\n" for x in edit[1].splitlines() if x.startswith("+"))
+    steps = re.findall(r"^```(\w+) step (.*?)\n(.*?)^```$", page, re.S | re.M)
+    number = next(i for i, (_, what, _) in enumerate(steps, 1) if what == "common/mem.h new")
+    assert copied(f"#step-{number}") == steps[number - 1][2]
+    number = next(i for i, (_, what, _) in enumerate(steps, 1) if what.startswith("server.c edit"))
+    new = [line[1:] for line in steps[number - 1][2].splitlines() if line.startswith("+")]
+    assert copied(f"#step-{number}") == "".join(line + "\n" for line in new)
     browser.open(f"{address}chapters/03/server.c.html")
     assert copied(".whole") == (ROOT / "chapters/03/server.c").read_text(encoding="utf-8")
     browser.open(f"{address}chapters/03/index.html")
@@ -373,6 +404,9 @@ def test_progress_is_kept(browser: Browser, address: str) -> None:
     browser.run("localStorage.clear()")
     browser.open(address)
     assert browser.run("document.querySelector('#continue').hidden")
+    browser.open(f"{address}book/glossary.html")
+    place = "document.querySelector('#side [aria-current]').getBoundingClientRect()"
+    assert browser.run(f"{place}.top > 0 && {place}.bottom < innerHeight")  # the side bar shows where this is
     browser.open(f"{address}book/{MANY}.html#half-an-answer")
     browser.until("localStorage.getItem('workbook:place').includes('half-an-answer')")
     assert browser.run("document.querySelector('#side .here').textContent") == "Half an answer"

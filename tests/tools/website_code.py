@@ -1,22 +1,25 @@
-"""Code as HTML: colours, line numbers, lines that change, parts that unfold, terminals."""
+"""Code as HTML: colours, line numbers, lines that change, lines that unfold, terminals, two versions side by side."""
 from __future__ import annotations
 
 import difflib
 import re
 from functools import lru_cache
 from html import escape
-from typing import Dict, List, NamedTuple, Sequence, Tuple, Union
+from itertools import groupby
+from typing import Container, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from harness.session import EXIT, HERE_DOC
+from stagediff import Opcode
 
 # What is coloured, by the element that it becomes: i comment, u string, b keyword, var constant, em what is called.
+# The text has been escaped before.
 C_WORDS = """auto break case char const continue default do double else enum extern float for goto if inline int long
     register return short signed sizeof static static_assert struct switch typedef union unsigned void volatile while
     bool size_t ssize_t nfds_t socklen_t u?int(8|16|32|64|ptr)_t atomic_int atomic_bool pthread_t pthread_mutex_t
     pthread_cond_t sig_atomic_t time_t _Atomic _Noreturn"""
 PYTHON_WORDS = """False None True and as assert async await break class continue def del elif else except finally for
     from global if import in is lambda nonlocal not or pass raise return try while with yield"""
-SH_WORDS = "if then else elif fi for while until do done case esac in function exec exit export set"
+SH_WORDS = "if then else elif fi for while until do done case esac in function exec exit export"
 
 
 def _words(words: str) -> str:
@@ -26,19 +29,19 @@ def _words(words: str) -> str:
 _QUOTED = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
 _HASH = r"(?P<i>(?<![^\s])\#[^\n]*)"
 GRAMMARS = {
-    "c": r"(?P<i>//[^\n]*|/\*.*?\*/)|(?P<u>" + _QUOTED + r"|(?<=include )<[^>\n]+>)|" + _words(C_WORDS)
+    "c": r"(?P<i>//[^\n]*|/\*.*?\*/)|(?P<u>" + _QUOTED + r"|(?<=include )&lt;[^\n]+?&gt;)|" + _words(C_WORDS)
     + r"|(?P<b2>^[ ]*\#[ ]*\w+)|(?P<var>\b(?:0[xX][0-9a-fA-F]+|\d+(?:\.\d+)?)[uUlL]*\b|\b(?:k_\w+|[A-Z][A-Z0-9_]+)\b)"
     r"|(?P<em>\b\w+(?=\())",
     "python": _HASH + r"|(?P<u>[rbf]*(?:\"\"\".*?\"\"\"|" + _QUOTED + "))|" + _words(PYTHON_WORDS)
     + r"|(?P<var>\b\d[\w.]*\b)|(?P<em>\b\w+(?=\())",
     "sh": _HASH + "|(?P<u>" + _QUOTED + ")|" + _words(SH_WORDS) + r"|(?P<var>\$\w+|\$\{[^}]*\}|\b[A-Z_]{2,}(?==))",
+    "hex": r"(?P<b>^(?:&lt;|&gt;|=))|(?P<u>\"[^\"\n]*\")|(?P<em>\b[uif]\d+ \S+)|(?P<i>   +\S[^\n]*$)",
     "make": _HASH + r"|(?P<b>^[\w.%$()/ -]+:(?!=))|(?P<var>\$\([^)]*\)|\$[@<^*]|^[A-Z_]+(?=\s*[:+?]?=))",
-    "hex": r"(?P<b>^[<>=])|(?P<u>\"[^\"\n]*\")|(?P<em>\b[uif]\d+ \S+)|(?P<i>   +\S[^\n]*$)",
-    "yaml": _HASH + r"|(?P<b>^[ -]*[\w-]+(?=:))|(?P<u>" + _QUOTED + ")",
 }  # fmt: skip
 LANGUAGES = {name: re.compile(grammar, re.M | re.S) for name, grammar in GRAMMARS.items()}
-SUFFIXES = {".c": "c", ".h": "c", ".py": "python", ".sh": "sh", ".yml": "yaml", ".md": "text"}
-PLAIN = ("text", "diff", "console", "ini", "json", "toml", "")
+SUFFIXES = {".c": "c", ".h": "c", ".py": "python", ".sh": "sh", "Makefile": "make"}
+WORD = re.compile(r"\w+|[^\w\s]")
+Columns = Dict[int, Set[int]]  # by the index of the line
 
 
 class Line(NamedTuple):
@@ -47,210 +50,135 @@ class Line(NamedTuple):
     text: str
     mark: str = ""  # ins: it comes; del: it goes
     number: int = 0  # in the file of the stage; 0 where it is not there
+    folded: bool = False  # it is not shown until it is asked for
     extra: str = ""  # HTML behind it
 
 
-class Fold(NamedTuple):
-    """Lines that are there and are not shown until they are asked for."""
-
-    lines: List[Line]
-    what: str
-
-
-class Heading(NamedTuple):
-    """A line between parts that do not follow one another."""
-
-    text: str
-
-
-Part = Union[Line, Fold, Heading]
-
-
 def language(file: str) -> str:
-    name = file.rpartition("/")[2]
-    return "make" if name == "Makefile" else SUFFIXES.get(name[name.rfind(".") :], "text")
+    return next((lang for suffix, lang in SUFFIXES.items() if file.endswith(suffix)), "text")
 
 
 @lru_cache(maxsize=None)
-def tokens(text: str, lang: str) -> Tuple[Tuple[Tuple[str, str], ...], ...]:
-    """The lines of a text, each as (element or "", characters)."""
-    lines: List[List[Tuple[str, str]]] = [[]]
+def coloured(text: str, lang: str) -> Sequence[str]:
+    """The lines of a text as HTML."""
 
-    def put(tag: str, piece: str) -> None:
-        for number, part in enumerate(piece.split("\n")):
-            if number:
-                lines.append([])
-            if part:
-                lines[-1].append((tag, part))
+    def paint(found: "re.Match[str]") -> str:
+        tag = str(found.lastgroup).rstrip("2")
+        return "\n".join(f"<{tag}>{line}</{tag}>" for line in found[0].split("\n"))
 
-    at = 0
-    for found in LANGUAGES[lang].finditer(text) if lang in LANGUAGES else ():
-        put("", text[at : found.start()])
-        put((found.lastgroup or "").rstrip("2"), found.group())
-        at = found.end()
-    put("", text[at:])
-    return tuple(tuple(line) for line in lines)
+    html = escape(text, False)
+    return (LANGUAGES[lang].sub(paint, html) if lang in LANGUAGES else html).split("\n")
 
 
-def line_html(pieces: Sequence[Tuple[str, str]], words: Sequence[Tuple[int, int]] = ()) -> str:
-    out, at = [], 0
-    for tag, text in pieces:
-        cuts = sorted({0, len(text), *(x - at for span in words for x in span if 0 < x - at < len(text))})
-        html = ""
-        for a, b in zip(cuts, cuts[1:]):
-            marked = any(x <= at + a < y for x, y in words)
-            html += f"<mark>{escape(text[a:b], False)}</mark>" if marked else escape(text[a:b], False)
-        out.append(f"<{tag}>{html}</{tag}>" if tag else html)
-        at += len(text)
-    return "".join(out)
+def element(line: Line, html: str, name: str = "") -> str:
+    """One line; with a name, it has an id where it has a number: name12."""
+    tag = line.mark or "span"
+    here = f' id="{name}{line.number}"' if name and line.number else ""
+    number = f' data-n="{line.number}"' if line.number else ""
+    return f"<{tag}{here}{number}>{html}{line.extra}\n</{tag}>"
 
 
-@lru_cache(maxsize=None)
-def html_lines(text: str, lang: str) -> Tuple[str, ...]:
-    return tuple(line_html(pieces) for pieces in tokens(text, lang))
+def fold(pre: str, count: int) -> str:
+    return f"<details><summary>{count} line{'s' * (count != 1)} more</summary>{pre}</details>" if count else ""
 
 
-def code(parts: Sequence[Part], lang: str, name: str = "") -> str:
-    """The parts as HTML; with a name, lines that have a number have an id: name12."""
-    flat = [line for part in parts for line in (part.lines if isinstance(part, Fold) else [part])]
-    coloured = iter(html_lines("\n".join(x.text for x in flat if isinstance(x, Line)), lang))
-    out: List[str] = []
-    run: List[str] = []
-
-    def end_run() -> None:
-        if run:
-            out.append(f"<pre>{''.join(run)}</pre>")
-            run.clear()
-
-    def one(line: Line) -> str:
-        tag = line.mark or "span"
-        here = f' id="{name}{line.number}"' if name and line.number else ""
-        number = f' data-n="{line.number}"' if line.number else ""
-        return f"<{tag}{here}{number}>{next(coloured)}{line.extra}\n</{tag}>"
-
-    for part in parts:
-        if isinstance(part, Line):
-            run.append(one(part))
-        elif isinstance(part, Heading):
-            end_run()
-            out.append(f'<p class="at">{escape(part.text)}</p>')
-        elif part.lines:
-            end_run()
-            inside = "".join(one(line) for line in part.lines)
-            out.append(f"<details><summary>{escape(part.what)}</summary><pre>{inside}</pre></details>")
-    end_run()
+def code(lines: Sequence[Line], lang: str, name: str = "") -> str:
+    """The lines as HTML."""
+    html = zip(lines, coloured("\n".join(line.text for line in lines), lang))
+    out = []
+    for folded, run in groupby(html, lambda each: each[0].folded):
+        rows = [element(*each, name) for each in run]
+        pre = f"<pre>{''.join(rows)}</pre>"
+        out.append(fold(pre, len(rows)) if folded and len(rows) > 1 else pre)
     return f'<div class="code">{"".join(out)}</div>'
 
 
-def plain(text: str, lang: str, first: int = 0) -> str:
-    """A text as it is; numbered where `first` says with what to begin."""
-    return code([Line(t, "", first + i if first else 0) for i, t in enumerate(text.splitlines())], lang)
-
-
-def stay(lines: List[Line]) -> Fold:
-    return Fold(lines, f"{len(lines)} line{'s' * (len(lines) != 1)} that stay{'s' * (len(lines) == 1)}")
-
-
-# ---- two terminals ----
+def plain(text: str, lang: str) -> str:
+    """A text as it is."""
+    return code([Line(line) for line in text.splitlines()], lang)
 
 
 def terminal(text: str) -> str:
     """A session: what is typed, what is printed, and in which of the two terminals."""
-    out: List[str] = []
-    now, here, interrupted = "cli", "", False
+    out: List[Tuple[str, str]] = []
+    who, document, interrupted = "cli", "", False  # document: the word that ends what is typed into a command
     for line in text.splitlines():
-        prompt, typed = "", ""
-        if here:
-            typed, here = line, "" if line.strip() == here else here
-        elif line.startswith("$ "):
-            who, prompt, typed = "cli", "$ ", line[2:]
-        elif line.startswith("server$ "):
-            who, prompt, typed = "srv", "server$ ", line[8:]
-        elif line.startswith(("server|", "server^C")):
-            who = "srv"
-        elif not (interrupted and EXIT.match(line)):
-            who = "cli"
-        document = HERE_DOC.search(line) if prompt else None
-        here = document.group(2) if document else here
-        interrupted = line.rstrip() == "server^C"
-        if typed or prompt:
-            body = f"<s>{prompt}</s><kbd>{escape(typed, False)}</kbd>"
-        elif line.startswith("server|"):
-            body = f"<s>server|</s>{escape(line[7:], False)}"
-        else:
-            aside = "i" if line.startswith("# ") else "b" if EXIT.match(line) or interrupted else ""
-            body = f"<{aside}>{escape(line, False)}</{aside}>" if aside else escape(line, False)
-        if not out or who != now:
-            out += ["</pre>"] * bool(out) + [f'<pre class="{who}">']
-        out.append(body + "\n")
-        now = who
-    return f'<div class="code term">{"".join(out)}</pre></div>'
+        prompt = "" if document else re.match(r"(?:server)?\$ |server\||server(?=\^C)|", line)[0]  # type: ignore[index]
+        typed = bool(document) or prompt.endswith("$ ")
+        if not document and not (interrupted and EXIT.match(line)):
+            who = "srv" if prompt.startswith("server") else "cli"
+        interrupted = prompt == "server"
+        tag = "kbd" if typed else "i" if line.startswith("# ") else "b" if interrupted or EXIT.match(line) else ""
+        said = escape(line[len(prompt) :], False)
+        html = f"<{tag}>{said}</{tag}>" if tag else said
+        out.append((who, f"<s>{prompt}</s>{html}\n" if prompt else f"{html}\n"))
+        opens = HERE_DOC.search(line) if prompt else None
+        document = opens[2] if opens and typed else "" if line.strip() == document else document
+    runs = groupby(out, lambda each: each[0])
+    pres = (f'<pre class="{who}">{"".join(html for _, html in run)}</pre>' for who, run in runs)
+    return f'<div class="code term">{"".join(pres)}</div>'
 
 
 # ---- two versions side by side ----
 
 
-def similar_words(old: Sequence[str], new: Sequence[str]) -> Dict[Tuple[str, int], Tuple[Tuple[int, int], ...]]:
-    """Which columns differ in lines that were others before: ("del", index) or ("ins", index) -> columns."""
-    found: Dict[Tuple[str, int], Tuple[Tuple[int, int], ...]] = {}
-    at = 0
+def differing(old: Sequence[str], new: Sequence[str]) -> Tuple[Columns, Columns]:
+    """Where a line has become another that is much like it: which columns differ, in the old and in the new one."""
+    columns: Tuple[Columns, Columns] = ({}, {})
+    words = [set(WORD.findall(line)) for line in new]
+    at = 0  # lines of `new` that are taken
     for i, line in enumerate(old):
-        mine = re.findall(r"\w+|[^\w\s]", line)
-        best, where = 0.5, -1
-        for j in range(at, min(at + 40, len(new))):
-            other = re.findall(r"\w+|[^\w\s]", new[j])
-            common = sum(min(mine.count(w), other.count(w)) for w in set(mine))
-            if mine and 2 * common / (len(mine) + len(other)) > best:
-                best, where = 2 * common / (len(mine) + len(other)), j
-        if where < 0 or len(mine) < 2:
+        mine = set(WORD.findall(line))
+        near = [(len(mine & words[j]) / len(mine | words[j]), -j) for j in range(at, min(at + 40, len(new))) if mine]
+        alike, j = max(near, default=(0.0, 0))
+        if alike < 0.4 or len(mine) < 2:
             continue
-        a, b = (re.findall(r"\w+|\s+|[^\w\s]", x) for x in (line, new[where]))
-        spans: Tuple[List[Tuple[int, int]], List[Tuple[int, int]]] = ([], [])
-        for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, a, b, False).get_opcodes():
-            for side, words, x, y in ((0, a, i1, i2), (1, b, j1, j2)):
-                if tag != "equal" and x < y:
-                    spans[side].append((len("".join(words[:x])), len("".join(words[:y]))))
-        found["del", i], found["ins", where] = tuple(spans[0]), tuple(spans[1])
-        at = where + 1
-    return found
+        at = 1 - j
+        both = [re.findall(r"\w+|\s+|.", text) for text in (line, new[-j])]
+        for tag, *spans in difflib.SequenceMatcher(None, *both, False).get_opcodes():
+            for side, number, pieces, (x, y) in zip(columns, (i, -j), both, (spans[:2], spans[2:])):
+                if tag != "equal":
+                    side.setdefault(number, set()).update(range(len("".join(pieces[:x])), len("".join(pieces[:y]))))
+    return columns
 
 
-def beside(old: Sequence[str], new: Sequence[str], opcodes: Sequence[Tuple[str, int, int, int, int]], lang: str,
-           name: str, context: int = 3) -> str:  # fmt: skip
-    """The two texts side by side, as the opcodes of stagediff have it; what stays is folded but for a few lines."""
-    texts = {"was": "\n".join(old), "now": "\n".join(new)}
-    html = {side: html_lines(text, lang) for side, text in texts.items()}
+def marked(html: str, columns: Optional[Container[int]]) -> str:
+    """A line of HTML with these columns of its text marked."""
+    if not columns:
+        return html
+    out, at = [], 0
+    for piece in re.findall(r"<[^>]*>|&\w+;|.", html):
+        is_text = piece[0] != "<"
+        out.append(f"<mark>{piece}</mark>" if is_text and at in columns else piece)
+        at += is_text
+    return "".join(out).replace("</mark><mark>", "")
 
-    def lines(tag: str, side: str, first: int, end: int, marks: Dict, twin: str = "") -> str:
-        out = []
-        for at in range(first, end):
-            here = f' id="{name}{at + 1}"' if side == "now" else ""
-            words = marks.get((tag, at - first))
-            body = line_html(tokens(texts[side], lang)[at], words) if words else html[side][at]
-            out.append(f'<{tag}{here} data-n="{at + 1}">{body}\n</{tag}>')
-        return f'<pre class="{side}"{twin}>{"".join(out)}</pre>'
+
+def beside(old: Sequence[str], new: Sequence[str], opcodes: Sequence[Opcode], name: str, context: int = 3) -> str:
+    """Two C sources side by side, as the opcodes of stagediff have it; what stays is folded but for a few lines."""
+    was, now = (coloured("\n".join(text), "c") for text in (old, new))
+
+    def side(kind: str, mark: str, first: int, end: int, columns: Columns) -> str:
+        lines, ids = (now, name) if kind == "now" else (was, "")
+        rows = [
+            element(Line("", mark, at + 1), marked(lines[at], columns.get(at - first)), ids) for at in range(first, end)
+        ]
+        return f'<pre class="{kind}">{"".join(rows)}</pre>'
 
     def same(a: int, b: int, size: int) -> str:
-        if size <= 0:
-            return ""
-        left = lines("span", "was", a, a + size, {}, ' aria-hidden="true"')
-        return f'<div class="hunk same">{left}{lines("span", "now", b, b + size, {})}</div>'
+        both = side("was", "", a, a + size, {}).replace("<pre", '<pre aria-hidden="true"', 1)
+        return f'<div class="hunk same">{both}{side("now", "", b, b + size, {})}</div>' if size else ""
 
     out: List[str] = []
     for number, (tag, a1, a2, b1, b2) in enumerate(opcodes):
         if tag != "equal":
-            marks = similar_words(old[a1:a2], new[b1:b2])
-            left, right = (lines("del", "was", a1, a2, marks), lines("ins", "now", b1, b2, marks))
-            out.append(f'<div class="hunk">{left}{right}</div>')
+            left, right = differing(old[a1:a2], new[b1:b2])
+            out.append(f'<div class="hunk">{side("was", "del", a1, a2, left)}{side("now", "ins", b1, b2, right)}</div>')
             continue
-        head = context if number else 0
-        tail = context if number < len(opcodes) - 1 else 0
+        head, tail = context * (number > 0), context * (number < len(opcodes) - 1)
         if a2 - a1 <= head + tail + 4:
-            out.append(same(a1, b1, a2 - a1))
-            continue
-        folded = lines("span", "now", b1 + head, b2 - tail, {})
-        count = a2 - a1 - head - tail
-        out.append(same(a1, b1, head))
-        out.append(f"<details><summary>{count} lines that are the same</summary>{folded}</details>")
-        out.append(same(a2 - tail, b2 - tail, tail))
+            head, tail = a2 - a1, 0
+        size = a2 - a1 - head - tail
+        folded = fold(same(a1 + head, b1 + head, size), size)
+        out += [same(a1, b1, head), folded, same(a2 - tail, b2 - tail, tail)]
     return f'<div class="code beside">{"".join(out)}</div>'

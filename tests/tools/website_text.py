@@ -1,54 +1,101 @@
-"""The Markdown of the book as HTML. What book/README.md does not allow is an error, with its place."""
+"""The Markdown of the book as HTML. What .github/WRITING.md does not allow is an error."""
 from __future__ import annotations
 
+import posixpath
 import re
+from functools import lru_cache
 from html import escape, unescape
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from pathlib import Path
+from typing import List, NamedTuple, Sequence
 
+import book_blocks
+import csource
 import stages
 import website_code
 import website_steps
-from book_blocks import FENCE, LINK, Block, BookError, Page
-from layout import cells
-from website_code import Heading, Line
+from book_blocks import LINK, BookError, Page
+from layout import ROOT, before, cells
+from website_code import Line
 
-Lines = List[Tuple[int, str]]  # number in the file, text
-HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*$")
-ITEM = re.compile(r"( {0,3})([-*+]|\d{1,3}[.)])( +)(\S.*)")
-UNKNOWN = re.compile(r" {0,3}(\*\*\*|___|---|===)\s*$|\[\^|\[[^\]]+\]:\s|~~~|<(?!/?(details|summary)>)")
+BLOCK = re.compile(
+    r"""(?P<fenced>\0\d+\n)                                        # stands for a block of book_blocks
+    | (?P<heading>\#{1,6}[ ].*\n)
+    | (?P<typed>(?:[ ]{4}.*\n|\n+(?=[ ]{4}))+)
+    | (?P<quote>(?:>.*\n)+)
+    | (?P<table>(?:[ ]*\|.*\n)+)
+    | (?P<list>(?:[-*+]|\d+[.)])[ ]+\S.*\n(?:[ ]{2,}.*\n|\n+(?=[ ]{2}|(?:[-*+]|\d+[.)])[ ])|(?![|>\#]|[ ]*\0).+\n)*)
+    | (?P<details></?(?:details|summary)>.*\n)
+    | (?P<unknown>[ ]{0,3}(?:\*\*\*|___|---|===)\s*\n|\[\^.*\n|\[[^\]]+\]:\s.*\n|~~~.*\n|<.*\n)
+    | (?P<paragraph>.+\n(?:(?![ ]*(?:[-*+]|1[.)])[ ]|[ ]*[|\0]|>|\#{1,6}[ ]|</?details>).+\n)*)
+    | \n""",
+    re.X,
+)
 INLINE = re.compile(
     r"(?P<code>(?P<ticks>`+)(?!`)(?P<inside>.+?)(?<!`)(?P=ticks)(?!`))"
     rf"|(?P<link>{LINK.pattern})"
     r"|<(?P<auto>https?://[^>\s]+)>"
     r"|\*\*(?P<strong>(?=\S)(?:`[^`]*`|[^`])+?(?<=\S))\*\*"
     r"|(?<![\w*])\*(?P<em>(?=[^\s*])(?:`[^`]*`|[^`*])+?(?<=\S))\*(?![\w*])"
-    r"|\\(?P<escaped>[!-/:-@\[-`{-~])",
+    r"|\\(?P<escaped>[!-/:-@\[-`{-~])"
+    r"|(?P<plain>[^`!\[<*\\]+|.)",
     re.S,
 )
-NUMERIC = re.compile(r"[-+]?[\d.,]+( ?(%|x|s|ms|µs|ns|MB|MiB|KiB))?$")
-ANSWERS = ("console", "output", "captured", "p")
+NUMERIC = re.compile(r"([-+]?[\d.,]+( ?(%|x|s|ms|µs|ns|MB|MiB|KiB))?)?$")
 TERM = re.compile(r"^- \*\*(.+?)\*\* \((.*?)\): (.*)", re.S)
+GLOSSARY, STAGES = "book/glossary.md", "chapters/index.html"
+EVERYDAY = ("case", "fork", "join", "load", "stage", "turn", "walk")  # terms whose word often means something else
+KNOWN = (*website_code.LANGUAGES, "text", "ini", "json", "yaml", "toml", "")  # what a block without more words may be
 
 
-class Node(NamedTuple):
-    """A piece of a page: p, h2, list, table, quote, figure, block, predict, ..."""
+@lru_cache(maxsize=None)
+def source(path: str) -> csource.Source:
+    return csource.read(ROOT / path, path)
 
-    kind: str
-    html: str
-    text: str = ""
+
+def url_of(path: str) -> str:
+    """The page of a file of the workbook."""
+    if path == "README.md":
+        return "about.html"
+    path = re.sub(r"^\.(?=\w)", "", path)  # web servers hide what begins with a dot
+    for end, becomes in ("README.md", "index.html"), (".md", ".html"), (".svg", ".svg"), ("chapters", STAGES):
+        if path.endswith(end):
+            return path[: -len(end)] + becomes
+    return path + ".html"
+
+
+def link(page: str, target: str) -> str:
+    """The address of one page as seen from another."""
+    file, _, anchor = target.partition("#")
+    return posixpath.relpath(file, posixpath.dirname(page) or ".") + ("#" + anchor if anchor else "")
+
+
+class Entry(NamedTuple):
+    """A page as others name it: in the side bar, as the one before or the next."""
+
+    url: str
+    number: str
+    title: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.number} {self.title}".strip()
 
 
 class Term(NamedTuple):
     """A term of the glossary."""
 
     name: str
-    anchor: str
     chapter: str  # that introduces it
     sentence: str
 
+    @property
+    def anchor(self) -> str:
+        return "term-" + re.sub(r"[^\w-]+", "-", self.name.lower()).strip("-")
+
     def is_meant(self, chapter: str) -> bool:
         """Is it likely to be this term where a page has the word? Before its chapter, a plain word may be just that."""
-        return not chapter or self.chapter <= chapter or not re.fullmatch(r"[a-z]+", self.name)
+        early = bool(chapter) and self.chapter > chapter and re.fullmatch(r"[a-z]+", self.name)
+        return not early and self.name not in EVERYDAY and not re.search(r"[(),]", self.name)
 
 
 def bare(html: str) -> str:
@@ -57,300 +104,251 @@ def bare(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]*>", "", html)).split())
 
 
-def slug(text: str) -> str:
-    return re.sub(r"[^\w-]+", "-", text.lower()).strip("-")
-
-
 def terms_of(page: Page) -> List[Term]:
     """The terms of the glossary, each with its first sentence."""
     found = []
     items = re.split(r"\n(?=- |\n|#)", "\n".join(line for _, line in page.prose))
     for hit in filter(None, map(TERM.match, (item.strip() for item in items))):
-        said = bare(re.sub(r"\]\([^)]*\)|[`*\[\]]", "", hit.group(3)))
-        sentence = re.split(r"(?<=[.:]) (?=[A-Z])", said)[0]
-        chapter = re.sub(r"\W.*", "", hit.group(2).lstrip("["))
-        found.append(Term(hit.group(1), f"term-{slug(hit.group(1))}", chapter, sentence))
+        said = bare(re.sub(r"\]\([^)]*\)|[`*\[\]]", "", hit[3]))
+        found.append(Term(hit[1], re.sub(r"\W.*", "", hit[2].lstrip("[")), re.split(r"(?<=[.:]) (?=[A-Z])", said)[0]))
     return found
 
 
+def sort_of(html: str) -> str:
+    """What a piece of a page has to do with predictions: ? asks, a shows what happens, p says it, . does neither."""
+    kind = re.match(r'<p>|<div class="(predict)|<figure class="listing (session|output|captured)', html)
+    return "." if not kind else "?" if kind[1] else "a" if kind[2] else "p"
+
+
+def frame(body: str, label: str, what: str, kind: str = "", anchor: str = "") -> str:
+    """A block of code with its label."""
+    label += f" <span>{escape(what)}</span>" if what else ""
+    if anchor:
+        label = f'<a class="self" href="#{anchor}">{anchor.replace("-", " ")}</a> {label}'
+    caption = f"<figcaption>{label.strip()}</figcaption>" if label else ""
+    here = f' id="{anchor}"' if anchor else ""
+    return f'<figure class="{f"listing {kind}".strip()}"{here}>{caption}{body}</figure>'
+
+
+def table(rows: Sequence[Sequence[str]], head: Sequence[str], kind: str = "text") -> str:
+    """A table of cells that are HTML; columns of numbers are aligned, but for the first."""
+    number = [" class=n" * all(NUMERIC.match(bare(cell)) for cell in column) for column in zip(*rows)]
+    number[:1] = [""]
+
+    def line(tag: str, row: Sequence[str]) -> str:
+        return f"<tr>{''.join(f'<{tag}{kind}>{cell}</{tag}>' for cell, kind in zip(row, number))}</tr>"
+
+    top = f"<thead>{line('th', head)}</thead>" if any(head) else ""
+    body = "".join(line("td", row) for row in rows)
+    return f'<div class="scroll"><table class="{kind}">{top}<tbody>{body}</tbody></table></div>'
+
+
 class Text:
-    """One page of Markdown; `href` makes a link of (target), `figure` the HTML of a picture of (alt, target)."""
+    """One page of Markdown. `wanted` is told of every file that it links to."""
 
-    def __init__(self, page: Page, href: Callable[[str], str], figure: Callable[[str, str], str]):
-        self.page, self.href, self.figure = page, href, figure
-        self.blocks: Dict[int, Block] = {block.line: block for block in page.blocks}
-        self.views = website_steps.views(page)
-        self.anchors: List[str] = []
-        self.headings: List[Tuple[int, str, str]] = []  # level, anchor, HTML
-        self.terms: Dict[str, Term] = {}  # not linked yet on this page
-        self.glossary = ""
-        self.terms_pattern: Optional["re.Pattern[str]"] = None
-        self.source = lambda file, number: ""  # the address of a line of a source
-        self.place = lambda row: [""]  # the addresses of what a row of a table What changed names
+    def __init__(self, path: str, wanted: List[str]) -> None:
+        self.path, self.wanted, self.url = path, wanted, url_of(path)
+        self.page = book_blocks.read(ROOT / path)
+        self.blocks = {block.line: block for block in self.page.blocks}
+        self.views = website_steps.views(self.page)
 
-    def know(self, terms: List[Term], glossary: str) -> None:
-        """Has the first mention of each term become a link into the page of the glossary."""
-        self.glossary = glossary
-        plain = [t for t in terms if not re.search(r"[(),]", t.name) and t.is_meant(self.page.chapter)]
-        self.terms = {t.name.lower(): t for t in plain}
-        names = sorted((re.escape(t.name).replace("\\ ", r"\s+") for t in plain), key=len, reverse=True)
-        self.terms_pattern = re.compile(rf"(?<![\w-])({'|'.join(names)})(e?s)?(?![\w-])", re.I) if names else None
+    @property
+    def entry(self) -> Entry:
+        """"# Chapter 06. The event loop" is ("06", "The event loop")."""
+        title = next((line[2:] for line in self.page.lines if line.startswith("# ")), self.path)
+        number = re.match(r"(?:Chapter|Appendix) (\w+)[.:] ", title)
+        return Entry(self.url, number[1] if number else "", title[number.end() :] if number else title)
 
-    def error(self, number: int, why: str) -> BookError:
-        return BookError(f"{self.page.path.name}:{number}: {why}")
+    def address(self, file: str) -> str:
+        """The page of another file; it will be made."""
+        self.wanted.append(file)
+        return link(self.url, url_of(file))
 
-    def nodes(self) -> List[Node]:
-        return self.render(list(enumerate(self.page.lines, 1)))
+    def href(self, target: str) -> str:
+        file, _, anchor = target.partition("#")
+        if not file or re.match(r"[a-z]+:", target):
+            return target
+        there = posixpath.normpath(posixpath.join(posixpath.dirname(self.path), file))
+        if not (ROOT / there).exists():
+            raise BookError(f"{self.path}: there is no {target}")
+        while (ROOT / there).is_dir() and there != "chapters":  # a folder is told of in its README, or in one above
+            readme = posixpath.join(there, "README.md")
+            there = readme if (ROOT / readme).exists() else posixpath.dirname(there)
+        return self.address(there) + ("#" + anchor if anchor else "")
 
-    def html(self) -> str:
-        return "\n".join(node.html for node in self.nodes())
+    def figure(self, alt: str, target: str) -> str:
+        """A picture with its title. It can be opened by itself, and follows the colours of the system."""
+        href, svg = self.href(target), (ROOT / self.path).parent.joinpath(target).read_text(encoding="utf-8")
+        title = re.search(r"<title[^>]*>(.*?)</title>", svg, re.S)
+        size = re.search(r'viewBox="0 0 (\d+) (\d+)"', svg)
+        if not title or not size:
+            raise BookError(f"{self.path}: the picture {target} has no title or no viewBox")
+        image = f'<img src="{href}" alt="{escape(alt)}" width="{size[1]}" height="{size[2]}">'
+        says_it = svg.count(f">{title[1]}<") > 1  # in the picture, too
+        caption = "" if says_it else f"<figcaption>{title[1].strip()}</figcaption>"
+        return f'<figure class="drawing"><a href="{href}">{image}</a>{caption}</figure>'
+
+    def source(self, file: str, line: int) -> str:
+        return self.address(file) + (f"#L{line}" if line else "")
+
+    def places(self, row: List[str]) -> List[str]:
+        """Where the lines are that a row of a stage's table of changes names."""
+        file, kind, names, change, _ = row
+        name = Path(self.path).parent.name
+        there = f"chapters/{before(name) if change == 'gone' else name}/{file}"
+        lines = {item.key: item.code for item in source(there).items}
+        return [self.source(there, lines[kind, each]) for each in re.findall(r"`([^`]+)`", names)]
 
     # ---- blocks ----
 
-    def render(self, lines: Lines) -> List[Node]:
-        """The nodes of some lines, predictions with their answers folded."""
-        out: List[Node] = []
-        at = 0
-        while at < len(lines):
-            number, line = lines[at]
-            heading = HEADING.match(line)
-            if not line.strip():
-                at += 1
-            elif number in self.blocks and FENCE.match(line):
-                block = self.blocks[number]
-                out.append(Node(block.kind or "block", self.block(block)))
-                at += block.count + 2
-            elif heading:
-                out.append(self.heading(len(heading.group(1)), heading.group(2), number))
-                at += 1
-            elif line.startswith("    "):
-                end = self.until(lines, at, lambda text: text.strip() and not text.startswith("    "))
-                text = "\n".join(t[4:] for _, t in lines[at:end]).rstrip()
-                out.append(Node("block", self.frame(website_code.plain(text, "sh"), "", "")))
-                at = end
-            elif line.startswith(">"):
-                end = self.until(lines, at, lambda text: not text.startswith(">"))
-                inner = self.render([(n, re.sub("^> ?", "", t)) for n, t in lines[at:end]])
-                predict = "**Predict:**" in line
-                html = "".join(node.html for node in inner)
-                html = f'<div class="predict">{html}</div>' if predict else f"<blockquote>{html}</blockquote>"
-                out.append(Node("predict" if predict else "quote", html))
-                at = end
-            elif line.lstrip().startswith("|"):
-                end = self.until(lines, at, lambda text: not text.lstrip().startswith("|"))
-                out.append(Node("table", self.table(lines[at:end])))
-                at = end
-            elif ITEM.match(line):
-                node, at = self.list(lines, at)
-                out.append(node)
-            elif re.match(r"</?(details|summary)>", line):
-                out.append(Node("html", re.sub(r"(?<=<summary>).*(?=</summary>)", lambda m: self.inline(m[0]), line)))
-                at += 1
-            elif UNKNOWN.match(line):
-                raise self.error(number, f"book/README.md knows no such line: {line}")
-            else:
-                end = self.until(lines, at, self.ends_paragraph)
-                out.append(self.paragraph("\n".join(text.strip() for _, text in lines[at:end]), number))
-                at = end
-        return self.folded(out)
+    def html(self, terms: Sequence[Term] = ()) -> str:
+        """The page; the first mention of each term leads to the glossary."""
+        self.terms = {t.name.lower(): t for t in terms if t.is_meant(self.page.chapter)}  # not linked yet
+        names = sorted((re.escape(name).replace("\\ ", r"\s+") for name in self.terms), key=len, reverse=True)
+        self.known = re.compile(rf"(?<![\w-])({'|'.join(names)})(e?s)?(?![\w-])" if names else "(?!)", re.I)
+        lines = dict(self.page.prose)
+        lines.update({line: f"{' ' * block.indent}\0{line}" for line, block in self.blocks.items()})
+        self.anchors = iter(book_blocks.anchors(self.page))
+        return self.render("".join(lines[number] + "\n" for number in sorted(lines)))
 
-    @staticmethod
-    def until(lines: Lines, at: int, ends: Callable[[str], object]) -> int:
-        end = at + 1
-        while end < len(lines) and not ends(lines[end][1]):
-            end += 1
-        return end
-
-    @staticmethod
-    def ends_paragraph(text: str) -> bool:
-        return not text.strip() or re.match(r" {0,3}([-*+] |1[.)] )|\||>|#{1,6} | *```|</?details>", text) is not None
-
-    @staticmethod
-    def folded(nodes: List[Node]) -> List[Node]:
-        """What a prediction asks for is hidden: the session or output behind it, and the sentence on it."""
-        out: List[Node] = []
-        while nodes:
-            out.append(nodes.pop(0))
-            answer: List[Node] = []
-            while out[-1].kind == "predict" and nodes and nodes[0].kind in ANSWERS:
-                answer.append(nodes.pop(0))
-                if answer[-1].kind == "p":
-                    break
+    def render(self, text: str) -> str:
+        """The HTML of some blocks. What a prediction asks for is folded: what happens, and the sentence on it."""
+        found = [each for each in BLOCK.finditer(text) if each.lastgroup]
+        pieces = [getattr(self, str(each.lastgroup))(each[0]) for each in found]
+        out = []
+        for run in re.finditer(r"\?(a*p?)|.", "".join(map(sort_of, pieces))):
+            first, *answer = pieces[run.start() : run.end()]
+            out.append(first)
             if answer:
-                inside = "\n".join(node.html for node in answer)
+                inside = "\n".join(answer)
                 summary = "<summary>Answered? See what happens</summary>"
-                out.append(Node("answer", f'<details class="answer">{summary}\n{inside}\n</details>'))
-        return out
+                out.append(f'<details class="answer">{summary}\n{inside}\n</details>')
+        return "\n".join(out)
 
-    def heading(self, level: int, text: str, number: int) -> Node:
-        anchor = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text).lower()
-        anchor = re.sub(r"[^\w\- ]", "", anchor).replace(" ", "-")
-        times = sum(1 for a in self.anchors if re.fullmatch(re.escape(anchor) + r"(-\d+)?", a))
-        anchor = f"{anchor}-{times}" if anchor in self.anchors else anchor
-        self.anchors.append(anchor)
-        html = self.inline(text, number)
-        self.headings.append((level, anchor, html))
-        title = re.sub(r"^(Chapter \d\d|Appendix \w+)[.:] ", r'<span class="kicker">\1</span> ', html)
-        link = f'<a class="self" href="#{anchor}" aria-label="Link to this section">#</a>'
-        return Node(f"h{level}", f'<h{level} id="{anchor}">{title}{link}</h{level}>', text)
+    def heading(self, text: str) -> str:
+        level, anchor = len(text) - len(text.lstrip("#")), next(self.anchors)
+        title = self.inline(text.strip("# \n"))
+        title = re.sub(r"^(Chapter \d\d|Appendix \w+)[.:] ", r'<span class="kicker">\1</span> ', title)
+        return f'<h{level} id="{anchor}">{title}</h{level}>'
 
-    def paragraph(self, text: str, number: int) -> Node:
+    def paragraph(self, text: str) -> str:
+        text = re.sub(r"[ ]*\n[ ]*", "\n", text.strip())
         picture = LINK.fullmatch(text)
-        if picture and picture.group(1):
-            return Node("figure", self.figure(" ".join(picture.group(2).split()), picture.group(3)))
-        return Node("p", f"<p>{self.inline(text, number, True)}</p>", text)
+        if picture and picture[1]:
+            return self.figure(" ".join(picture[2].split()), picture[3])
+        return f"<p>{self.inline(text, True)}</p>"
 
-    def list(self, lines: Lines, at: int) -> Tuple[Node, int]:
-        """The list that begins in a line; what belongs to an item is indented, but for the rest of a paragraph."""
-        first = ITEM.match(lines[at][1])
-        assert first
-        items: List[Lines] = []
-        blank = loose = False
-        while at < len(lines):
-            number, text = lines[at]
-            item, indent = ITEM.match(text), len(text) - len(text.lstrip())
-            if item and indent == len(first[1]) and item[2][-1] == first[2][-1]:
-                loose = loose or blank
-                inside = len(text) - len(item[4])
-                items.append([(number, item[4])])
-            elif not text.strip():
-                items[-1].append((number, ""))
-            elif indent >= inside or not (blank or item or self.ends_paragraph(text)):
-                loose = loose or blank
-                items[-1].append((number, text[min(indent, inside) :]))
-            else:
-                break
-            blank = not text.strip()
-            at += 1
-        html = "\n".join(self.item(item, loose) for item in items)
-        tag = "ol" if first[2][0].isdigit() else "ul"
-        start = f' start="{first[2][:-1]}"' if tag == "ol" and first[2] != "1." else ""
-        return Node("list", f"<{tag}{start}>\n{html}\n</{tag}>"), at
+    def typed(self, text: str) -> str:
+        return frame(website_code.plain(re.sub("^ {4}", "", text.strip("\n"), flags=re.M), "sh"), "", "")
 
-    def item(self, lines: Lines, loose: bool) -> str:
-        nodes = self.render(lines)
-        html = "\n".join(n.html if loose or n.kind != "p" else n.html[len("<p>") : -len("</p>")] for n in nodes)
-        term = re.match(r"\*\*(.+?)\*\* \(", lines[0][1]) if self.page.path.name == "glossary.md" else None
-        return f'<li id="term-{slug(term.group(1))}">{html}</li>' if term else f"<li>{html}</li>"
+    def quote(self, text: str) -> str:
+        html = self.render(re.sub("^> ?", "", text, flags=re.M))
+        return f'<div class="predict">{html}</div>' if "**Predict:**" in text else f"<blockquote>{html}</blockquote>"
 
-    def table(self, lines: Lines) -> str:
-        rows = [[cell.replace("\\|", "|") for cell in cells(text)] for _, text in lines]
-        if len(rows) < 2 or not all(re.fullmatch(r"-{3,}", cell) for cell in rows[1]):
-            raise self.error(lines[0][0], "the second row of a table is | --- | --- |")
-        for (number, _), row in zip(lines, rows):
-            if len(row) != len(rows[0]):
-                raise self.error(number, f"a row of {len(row)} cells in a table of {len(rows[0])} columns")
-        head, body = rows[0], rows[2:]
-        numeric = [i and body and all(NUMERIC.match(r[i]) or not r[i] for r in body) for i in range(len(head))]
-        attribute = [' class="n"' if n else "" for n in numeric]
-        changes = head == stages.TITLE
+    def details(self, text: str) -> str:
+        return re.sub(r"(?<=<summary>).*(?=</summary>)", lambda found: self.inline(found[0]), text.strip())
 
-        def cell(tag: str, row: List[str], i: int) -> str:
-            text = self.inline(row[i], lines[0][0])
-            if changes and tag == "td" and i == 2:
-                links = iter(self.place(row))
-                text = re.sub(r"<code>.*?</code>", lambda m: f'<a href="{next(links)}">{m[0]}</a>', text)
-            return f"<{tag}{attribute[i]}>{text}</{tag}>"
+    def unknown(self, text: str) -> str:
+        raise BookError(f"{self.path}: .github/WRITING.md knows no such line: {text.strip()}")
 
-        def row_html(tag: str, row: List[str]) -> str:
-            return f"<tr>{''.join(cell(tag, row, i) for i in range(len(row)))}</tr>"
+    def list(self, text: str) -> str:
+        loose = "\n\n" in text.strip()
+        items = []
+        for item in re.split(r"^(?=(?:[-*+]|\d+[.)]) )", text, flags=re.M)[1:]:
+            marker = len(item) - len(item.split(None, 1)[1])
+            html = self.render(re.sub(rf"^ {{1,{marker}}}", "", item[marker:], flags=re.M))
+            html = html if loose else re.sub("</?p>", "", html)
+            term = TERM.match(item) if self.path == GLOSSARY else None
+            here = f' id="{Term(term[1], "", "").anchor}"' if term else ""
+            items.append(f"<li{here}>{html}</li>\n")
+        number = re.match(r"\d+", text)
+        tag, start = ("ol", f' start="{number[0]}"' if number[0] != "1" else "") if number else ("ul", "")
+        return f"<{tag}{start}>\n{''.join(items)}</{tag}>"
 
-        top = f"<thead>{row_html('th', head)}</thead>" if any(head) else ""
-        below = "".join(row_html("td", row) for row in body)
-        return f'<div class="scroll"><table>{top}<tbody>{below}</tbody></table></div>'
+    def table(self, text: str) -> str:
+        rows = [[cell.replace("\\|", "|") for cell in cells(line)] for line in text.splitlines()]
+        head, rule = rows[0], " ".join(rows[1] if rows[1:] else [])
+        if any(len(row) != len(head) for row in rows) or not re.fullmatch("(---+ ?)+", rule):
+            raise BookError(f"{self.path}: a table has | --- | below its head, and all rows as many cells: {head}")
+        html = [[self.inline(cell) for cell in row] for row in rows]
+        for row, shown in zip(rows[2:], html[2:] if head == stages.TITLE else ()):
+            links = iter(self.places(row))
+            shown[2] = re.sub("<code>.*?</code>", lambda code: f'<a href="{next(links)}">{code[0]}</a>', shown[2])
+        return table(html[2:], html[0])
 
     # ---- what is in a line ----
 
-    def inline(self, text: str, number: int = 0, terms: bool = False) -> str:
-        out, at = [], 0
-        for found in INLINE.finditer(text):
-            out.append(self.plain(text[at : found.start()], terms))
-            at = found.end()
-            if found["code"]:
-                inside = found["inside"].replace("\n", " ")
-                inside = inside[1:-1] if inside[0] == inside[-1] == " " and inside.strip() else inside
-                out.append(f"<code>{escape(inside, False)}</code>")
-            elif found["link"]:
-                picture, label, target = LINK.fullmatch(found["link"]).groups()  # type: ignore[union-attr]
-                if picture:
-                    raise self.error(number, f"the picture {target} is not a paragraph of its own")
-                out.append(f'<a href="{escape(self.href(target))}">{self.inline(label, number)}</a>')
-            elif found["auto"]:
-                out.append(f'<a href="{escape(found["auto"])}">{escape(found["auto"], False)}</a>')
-            elif found["strong"]:
-                out.append(f"<strong>{self.inline(found['strong'], number, terms)}</strong>")
-            elif found["em"]:
-                out.append(f"<em>{self.inline(found['em'], number, terms)}</em>")
-            else:
-                out.append(escape(found["escaped"], False))
-        return "".join(out) + self.plain(text[at:], terms)
+    def inline(self, text: str, terms: bool = False) -> str:
+        """The HTML of a text; with `terms`, what the glossary knows is linked to it."""
 
-    def plain(self, text: str, terms: bool) -> str:
-        if not terms or not self.terms_pattern:
-            return escape(text, False)
-        out, at = [], 0
-        for found in self.terms_pattern.finditer(text):
-            term = self.terms.pop(" ".join(found.group(1).lower().split()), None)
-            if term:
-                href = f"{self.glossary}#{term.anchor}"
-                said = escape(term.sentence)
-                out += [escape(text[at : found.start()], False)]
-                out += [f'<a class="term" href="{href}" aria-description="{said}">{escape(found.group(), False)}</a>']
-                at = found.end()
-        return "".join(out) + escape(text[at:], False)
+        def html(found: "re.Match[str]") -> str:
+            kind = str(found.lastgroup)
+            said = found[kind]
+            if kind == "code":
+                inside = re.sub(r"^ (.*\S.*) $", r"\1", found["inside"].replace("\n", " "))
+                return f"<code>{escape(inside, False)}</code>"
+            if kind == "link":
+                picture, label, target = LINK.fullmatch(said).groups()  # type: ignore[union-attr]
+                if picture:
+                    raise BookError(f"{self.path}: the picture {target} is not a paragraph of its own")
+                return f'<a href="{escape(self.href(target))}">{self.inline(label)}</a>'
+            if kind == "auto":
+                return f'<a href="{escape(said)}">{escape(said, False)}</a>'
+            if kind in ("strong", "em"):
+                return f"<{kind}>{self.inline(said, terms)}</{kind}>"
+            if kind == "plain" and terms:
+                return self.known.sub(self.term, escape(said, False))
+            return escape(said, False)
+
+        return INLINE.sub(html, text)
+
+    def term(self, found: "re.Match[str]") -> str:
+        """The first mention of a term as a link, any other as it is."""
+        term = self.terms.pop(" ".join(found[1].lower().split()), None)
+        if not term:
+            return found[0]
+        href, said = link(self.url, f"{url_of(GLOSSARY)}#{term.anchor}"), escape(term.sentence)
+        return f'<a class="term" href="{href}" aria-description="{said}">{found[0]}</a>'
 
     # ---- fenced blocks ----
 
-    def block(self, block: Block) -> str:
-        kind, lang = block.kind, block.lang
-        try:
-            if kind in ("step", "supplied", "listing"):
-                view = self.views[block.line] if block.line in self.views else website_steps.listing(self.page, block)
-                return self.view(view)
-        except BookError as problem:
-            raise BookError(str(problem) if ":" in str(problem) else f"{block.where}: {problem}") from None
+    def fenced(self, text: str) -> str:
+        block = self.blocks[int(text[1:])]
+        kind, lang, words = block.kind, block.lang, block.words
+        if block.line in self.views:
+            return self.view(self.views[block.line])
         if kind == "console":
-            stage = next((w for w in block.words[1:] if w.isdigit()), self.page.chapter)
-            what = f"with the programs of {stage}" if stage else ""
-            what = "with what is typed so far" if "here" in block.words else what
-            return self.frame(website_code.terminal(block.code), "a session", what)
+            stage = next((word for word in words[1:] if word.isdigit()), self.page.chapter)
+            whose = f"with the programs of {stage}" if stage else ""
+            whose = "with what is typed so far" if "here" in words else whose
+            return frame(website_code.terminal(block.code), "a session", whose, "session")
         if kind == "diff":
+            old, new, file, *name = words[1:]
             marks = {"+": "ins", "-": "del"}
-            lines = block.code.splitlines()
-            parts = [Heading("…") if x == "@@" else Line(x[1:], marks.get(x[:1], "")) for x in lines]
-            old, new, file, *name = block.words[1:]
-            label = f"<b>{escape(file)}</b> {escape(' '.join(name))}"
-            return self.frame(website_code.code(parts, website_code.language(file)), label, f"from {old} to {new}")
-        body = website_code.plain(block.code, "text" if lang == "diff" else lang)
+            lines = [Line(line[1:], marks.get(line[:1], "")) for line in block.code.splitlines()]
+            label = f"<b>{escape(' '.join([file, *name]))}</b>"
+            return frame(website_code.code(lines, website_code.language(file)), label, f"from {old} to {new}")
+        if not (kind or lang in KNOWN and len(words) < 2):
+            raise BookError(f"{block.where}: .github/WRITING.md knows no such block: {block.info}")
+        body, label, what = website_code.plain(block.code, lang), "", ""
+        program = next((word[8:] for word in words if word.startswith("program=")), "")
         if kind == "output":
-            return self.frame(body, f"<kbd>{escape(block.words[2])}</kbd>", "prints", "output")
-        program = next((w[8:] for w in block.words if w.startswith("program=")), "")
-        what = {"sketch": "a program to try" if program else "a sketch", "captured": "captured", "drawing": ""}
-        if kind in what:
-            return self.frame(body, f"<b>{program}</b>" if program else "", what[kind] if lang == "c" else "", kind)
-        if kind == "hex":
-            return self.frame(body, f"<b>{escape(block.words[1])}</b>", "bytes", "hex")
-        known = lang in website_code.LANGUAGES or lang in website_code.PLAIN
-        if kind not in ("sh", "") or len(block.words) > 1 or not known:
-            raise BookError(f"{block.where}: book/README.md knows no such block: {block.info}")
-        return self.frame(body, "", "to type" if lang == "sh" else "", lang)
+            label, what = f"<kbd>{escape(words[2])}</kbd>", "prints"
+        elif kind == "hex":
+            label, what = f"<b>{escape(words[1])}</b>", "bytes"
+        elif kind == "sh":
+            what = "to type"
+        elif kind == "sketch" and lang == "c":
+            label, what = f"<b>{program}</b>" * bool(program), "a program to try" if program else "a sketch"
+        return frame(body, label, what, kind or lang)
 
     def view(self, view: website_steps.View) -> str:
-        first = next((x.number for x in view.parts if isinstance(x, Line) and x.number), 0)
-        shown = website_steps.some(view.names)
-        label = f'<a href="{self.source(view.file, first)}">{escape(view.file.rpartition("/")[2])}</a>'
+        numbers = [line.number for line in view.lines if line.number]
+        if view.file.endswith((".c", ".h")):  # all of its lines may go
+            numbers += [item.code for item in source(view.file).items if item.name in view.names]
+        label = f'<a href="{self.source(view.file, (numbers or [0])[0])}">{escape(view.file.rpartition("/")[2])}</a>'
+        shown = website_steps.some([name for name in view.names if name not in ("top", "includes")] or view.names)
         label += f" <b>{escape(shown)}</b>" if shown else ""
-        anchor = f"step-{view.number}" if view.number else ""
-        body = website_code.code(view.parts, website_code.language(view.file))
-        kind = "step numbered" if anchor else "numbered"
-        return self.frame(body, label, view.what, kind + " edit" * view.edit, anchor)
-
-    @staticmethod
-    def frame(body: str, label: str, what: str, kind: str = "", anchor: str = "") -> str:
-        """A block of code with its label."""
-        label += f" <span>{escape(what)}</span>" if what else ""
-        if anchor:
-            label = f'<a class="self" href="#{anchor}">{anchor.replace("-", " ")}</a> {label}'
-        caption = f"<figcaption>{label.strip()}</figcaption>" if label else ""
-        here = f' id="{anchor}"' if anchor else ""
-        return f'<figure class="{f"listing {kind}".strip()}"{here}>{caption}{body}</figure>'
+        body = website_code.code(view.lines, website_code.language(view.file))
+        kind = f"{'step ' * bool(view.number)}numbered{' edit' * view.edit}"
+        return frame(body, label, view.what, kind, f"step-{view.number}" if view.number else "")

@@ -30,30 +30,25 @@ function keep(name, value) {
 
 function showProgress() {
   const done = kept("done", {});
-  for (const item of all("li[data-page]")) {
-    const finished = item.dataset.page in done;
-    one("a", item).classList.toggle("tick", finished);
-    one("a", item).title = finished ? "finished" : "";
-  }
+  for (const item of all("li[data-page]")) one("a", item).classList.toggle("tick", item.dataset.page in done);
 }
 
 function rememberPlace() {
-  const headings = all("main h1, main h2, main h3");
-  const now = headings.filter((h) => h.getBoundingClientRect().top < 200).pop() ?? headings[0];
-  const words = (h) => h.textContent.replace(/#$/, "");
+  const headings = all("main :is(h1, h2, h3)");
+  const now = headings.findLast((h) => h.getBoundingClientRect().top < 200) ?? headings[0];
   for (const entry of all("#side li li a")) entry.classList.toggle("here", entry.hash === `#${now.id}`);
-  keep("place", { page, anchor: now.id, title: words(headings[0]), section: now === headings[0] ? "" : words(now) });
+  const words = [...new Set([headings[0], now])].map((h) => h.textContent.replace(/#$/, ""));
+  keep("place", { address: `${page}#${now.id}`, words: words.join(", ") });
 }
 
 showProgress();
-const box = one(".done");
-if (box) {
-  const input = one("input", box);
-  box.hidden = false;
-  input.checked = page in kept("done", {});
-  input.addEventListener("change", () => {
+if (document.body.matches(".chapter")) {
+  const box = one(".done input");
+  one(".done").hidden = false;
+  box.checked = page in kept("done", {});
+  box.addEventListener("change", () => {
     const { [page]: _, ...others } = kept("done", {});
-    keep("done", input.checked ? { ...others, [page]: 1 } : others);
+    keep("done", box.checked ? { ...others, [page]: 1 } : others);
     showProgress();
   });
   let waiting = 0;
@@ -63,29 +58,19 @@ if (box) {
   }, { passive: true });
   rememberPlace();
 }
-const again = one("#continue");
 const place = kept("place");
-if (again && place) {
-  again.href = `${root}${place.page}#${place.anchor}`;
-  again.textContent = `Continue: ${place.title}${place.section ? ", " + place.section : ""}`;
-  again.hidden = false;
+const again = one("#continue");
+if (again && place?.address) {
+  Object.assign(again, { href: root + place.address, textContent: `Continue: ${place.words}`, hidden: false });
 }
 
 // ---- copying ----
 
 function wanted(listing) {
-  const lines = (what) => all(what, listing).map((line) => line.firstChild && textOf(line)).join("");
-  if (one(".term", listing)) {
-    const typed = all(".cli kbd", listing);
-    return (typed.length ? typed : all("kbd", listing)).map((kbd) => kbd.textContent + "\n").join("");
-  }
-  return lines(listing.classList.contains("edit") ? "pre > ins" : "pre > :is(span, ins)");
-}
-
-function textOf(line) {
-  const copy = line.cloneNode(true);
-  all(".built", copy).forEach((mark) => mark.remove());
-  return copy.textContent;
+  const typed = all(".term .cli kbd", listing);
+  if (one(".term", listing)) return (typed.length ? typed : all("kbd", listing)).map((kbd) => kbd.textContent + "\n");
+  const lines = all(listing.matches(".edit") ? "pre > ins" : "pre > :is(span, ins)", listing);
+  return lines.map((line) => line.textContent.replace(one(".built", line)?.textContent ?? "", ""));
 }
 
 async function toClipboard(text) {
@@ -102,7 +87,7 @@ async function toClipboard(text) {
 for (const listing of all(".listing:is(:has(figcaption), .whole):not(.output, .drawing, .captured, .sides)")) {
   const button = make("button", { className: "copy", type: "button" }, "Copy");
   button.addEventListener("click", async () => {
-    await toClipboard(wanted(listing));
+    await toClipboard(wanted(listing).join(""));
     button.textContent = "Copied";
     setTimeout(() => (button.textContent = "Copy"), 1500);
   });
@@ -114,25 +99,21 @@ for (const listing of all(".listing:is(:has(figcaption), .whole):not(.output, .d
 const form = one(".search");
 const field = one("input", form);
 const found = one("#found");
+const options = () => all("[role=option]", found);
 let loading = null;
 
-function search(text) {
-  const words = text.toLowerCase().split(/[\s_]+/).filter(Boolean);
-  const score = ([title, , where, said]) => {
-    const name = title.toLowerCase().replaceAll("_", " ");
-    let sum = name === words.join(" ") ? 40 : 0;
-    for (const word of words) {
-      const at = name.indexOf(word);
-      const times = said.toLowerCase().split(word).length - 1;
-      const near = where.toLowerCase().includes(word) ? 1 : 0;
-      const points = (at === 0 ? 12 : at > 0 ? 8 : 0) + Math.min(times, 6) + near;
-      if (!points) return 0;
-      sum += points;
-    }
-    return sum;
-  };
-  const hits = words.length ? search.index.map((entry) => [score(entry), entry]).filter(([points]) => points) : [];
-  return [words, hits.sort((a, b) => b[0] - a[0]).slice(0, 12).map(([, entry]) => entry)];
+function score(words, [title, , where, said]) {
+  const name = title.toLowerCase().replaceAll("_", " ");
+  let sum = name === words.join(" ") ? 40 : 0;
+  for (const word of words) {
+    const at = name.indexOf(word);
+    const times = said.toLowerCase().split(word).length - 1;
+    const near = where.toLowerCase().includes(word) ? 1 : 0;
+    const points = (at === 0 ? 12 : at > 0 ? 8 : 0) + Math.min(times, 6) + near;
+    if (!points) return 0;
+    sum += points;
+  }
+  return sum;
 }
 
 function marked(text, words) {
@@ -140,66 +121,61 @@ function marked(text, words) {
   return text.split(RegExp(`(${safe.join("|")})`, "gi")).map((part, i) => (i % 2 ? make("mark", {}, part) : part));
 }
 
-function show() {
-  const [words, hits] = search(field.value);
-  found.replaceChildren(...hits.map(([title, url, where, said], i) => {
-    const at = Math.max(0, said.toLowerCase().indexOf(words[0]) - 50);
+function search() {
+  const words = field.value.toLowerCase().split(/[\s_]+/).filter(Boolean);
+  const scored = words.length ? search.index.map((entry) => [score(words, entry), entry]) : [];
+  const hits = scored.filter(([points]) => points).sort((a, b) => b[0] - a[0]).slice(0, 12);
+  found.replaceChildren(...hits.map(([, [title, url, where, said]], i) => {
+    const at = said.lastIndexOf(" ", Math.max(0, said.toLowerCase().indexOf(words[0]) - 50)) + 1;
     const excerpt = (at ? "… " : "") + said.slice(at, at + 150) + (said.length > at + 150 ? " …" : "");
-    const item = make("li", { id: `found-${i}`, role: "option" });
-    item.append(make("b", {}, ...marked(title, words)), make("span", {}, where));
-    if (said) item.append(make("p", {}, ...marked(excerpt, words)));
+    const item = make("li", { id: `found-${i}`, role: "option" }, make("b", {}, ...marked(title, words)));
+    item.append(make("span", {}, where), ...(said ? [make("p", {}, ...marked(excerpt, words))] : []));
     item.dataset.url = root + url;
     return item;
   }));
-  if (words.length && !hits.length) found.append(make("li", {}, "Nothing has all of these words."));
-  found.hidden = !words.length;
-  field.setAttribute("aria-expanded", String(!found.hidden));
+  if (!hits.length) found.append(make("li", {}, "Nothing has all of these words."));
+  show(words.length > 0);
   choose(0);
 }
 
-function choose(at) {
-  const items = all("[role=option]", found);
-  items.forEach((item, i) => item.setAttribute("aria-selected", String(i === at)));
-  field.setAttribute("aria-activedescendant", items[at]?.id ?? "");
-  items[at]?.scrollIntoView({ block: "nearest" });
+function show(open) {
+  found.hidden = !open;
+  field.setAttribute("aria-expanded", String(open));
 }
 
-function close() {
-  found.hidden = true;
-  field.setAttribute("aria-expanded", "false");
+function choose(at) {
+  options().forEach((item, i) => item.setAttribute("aria-selected", String(i === at)));
+  field.setAttribute("aria-activedescendant", options()[at]?.id ?? "");
+  options()[at]?.scrollIntoView({ block: "nearest" });
 }
 
 form.hidden = false;
 field.addEventListener("input", async () => {
   loading ??= new Promise((done) => document.head.append(make("script", { src: `${root}search.js`, onload: done })));
   await loading;
-  show();
+  search();
 });
 field.addEventListener("keydown", (event) => {
-  const items = all("[role=option]", found);
-  const at = items.findIndex((item) => item.ariaSelected === "true");
+  const at = options().findIndex((item) => item.ariaSelected === "true");
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  if (step && items.length) {
+  if (step && at >= 0) {
     event.preventDefault();
-    choose((at + step + items.length) % items.length);
+    choose((at + step + options().length) % options().length);
   } else if (event.key === "Escape") {
-    close();
     field.blur();
   }
 });
 form.addEventListener("submit", (event) => {
   event.preventDefault();
   const item = one("[aria-selected=true]", found);
-  if (item && !found.hidden) {
-    location.href = item.dataset.url;
-    close();
-  }
+  if (item && !found.hidden) location.href = item.dataset.url;
+  show(false);
 });
 found.addEventListener("mousedown", (event) => {
   const item = event.target.closest("[role=option]");
   if (item) location.href = item.dataset.url;
 });
-field.addEventListener("blur", close);
+field.addEventListener("blur", () => show(false));
 document.addEventListener("keydown", (event) => {
   if (event.key === "/" && !event.target.closest("input, textarea, select")) {
     event.preventDefault();
@@ -218,13 +194,11 @@ for (const area of all(".code, .scroll")) {
   if (area.scrollWidth <= area.clientWidth) continue;
   Object.assign(area, { tabIndex: 0, role: "region", ariaLabel: "scrolls sideways" });
 }
-for (const whole of all(".whole")) { // a click on its number gives the address of a line
-  whole.addEventListener("click", ({ target, offsetX }) => {
-    if (target.id && offsetX < 36) location.hash = target.id;
-  });
-}
+document.addEventListener("click", ({ target, offsetX }) => { // on the number of a line: its address
+  if (target.id && target.matches(".whole [data-n]") && offsetX < 36) location.hash = target.id;
+});
 const side = one("#side");
-side.scrollTop = (one("[aria-current]", side)?.offsetTop ?? 0) - 120;
+side.scrollTop = (one("[aria-current]", side)?.getBoundingClientRect().top ?? 0) - 200;
 side.addEventListener("click", (event) => {
   if (event.target.closest("a") && side.matches(":popover-open")) side.hidePopover();
 });
