@@ -91,7 +91,7 @@ fuzz: export FUZZ_SECONDS ?= 60
 fuzz: export DIFF_SECONDS ?= 30
 fuzz: export TEST_TIME_FACTOR ?= 4
 fuzz: ; @$(side_by_side) build-$(speaks_resp) && $(run) $(speaks_resp) -- -k "mutated_streams or same_bytes" $(ARGS)
-redis-check: ; @$(side_by_side) build-$(speaks_resp) && SERVER=redis-server $(run) $(speaks_resp) -- $(ARGS)
+redis-check: ; @$(side_by_side) build-$(speaks_resp) && SERVER=redis-server $(run) --split $(speaks_resp) -- $(ARGS)
 
 demo: build ; @$(python) tests/learn/demo.py $(CHAPTERS)
 demo-%: build-% ; @$(python) tests/learn/demo.py $*
@@ -101,7 +101,7 @@ forward-%: ; @$(python) tests/tools/forward.py $*
 bench: build ; @$(python) tests/bench/bench.py normal $(ARGS)
 bench-quick bench-full: build ; @$(python) tests/bench/bench.py $(@:bench-%=%) $(ARGS)
 
-book-check: build ; @$(run) book -- $(ARGS) && $(python) tests/tools/book.py measure
+book-check: build ; @$(run) --split book -- $(ARGS)
 book-update: ; @$(python) tests/tools/stages.py road && $(python) tests/tools/book.py update
 check-all: ; @$(python) tests/tools/check.py
 

@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
-"""The book: its text and the code are one. book/README.md has the grammar of the blocks.
+"""The book: its text and the code are one. .github/WRITING.md has the grammar of the blocks.
 
     book.py check [NN|FILE ...]     prints what is wrong; exit status 1 where something is
     book.py update [NN|FILE ...]    writes listings, diffs, outputs and steps anew from the sources, and
                                     says which; changes nothing when all is in step
     book.py play NN|FILE ...        writes what the commands of console blocks print into the blocks
     book.py hours                   what each chapter takes, in hours: an estimate
-    book.py stats                   words, blocks by kind and steps, by chapter
     book.py skeleton NN             prints a walk for the chapter: steps that all compile, in an order that
                                     works, for the author to reorder, split and explain
     book.py steps NN                lists the steps of a chapter, with numbers
     book.py remains NN              prints what the steps of a page still lack to be the stage, as blocks to paste
     book.py edits NN STEP DIR       prints the blocks that lead from the programs after that step to those in DIR
     book.py measure                 pace, old lines, length, predictions and figures of each chapter against what is
-                                    allowed, and which chapters are still those of the first edition
+                                    allowed
     book.py apply NN [STEP] DIR     writes the programs as they are after that step, or at the end, to DIR; 0 is
                                     where the chapter begins. Files that are there are not overwritten
 
@@ -56,7 +55,7 @@ FOREIGN = ("protocol.md",)  # its blocks are played by tests/test_vectors.py
 KINDS = (
     "c listing, c supplied, c step, diff step, diff, console, text output, text captured, c sketch, text sketch, "
     "text drawing, sh "
-    "(book/README.md has the grammar)"
+    "(.github/WRITING.md has the grammar)"
 )
 TO_DO = (
     "To do one: `make start-NN-slug`, then `make check-NN-slug`, and for hints `make hint-NN-slug`; "
@@ -285,7 +284,7 @@ def furnish(cwd: Path, command: str, page: Page, where: str, programs: Dict[str,
 def check_output(page: Page, block: Block, programs: Dict[str, str]) -> None:
     tool = output_options(block).get("needs", "")
     if tool and not shutil.which(tool):
-        return  # README.md says so
+        return  # WRITING.md says so
     got = output(page, block, programs)
     loose = "loose" in block.words
     if not fits(normal(block.code, loose), normal(got, loose)):
@@ -504,7 +503,7 @@ def place_problems(page: Page, steps: Sequence[Step]) -> List[str]:
     for step in steps:
         text = " ".join(line for number, line in page.prose if last < number < step.block.line)
         last = step.block.line
-        if step.verb == "edit" and book_edits.heading(step.block.code) is not None:
+        if step.block.label or step.verb == "edit" and book_edits.heading(step.block.code) is not None:
             continue  # it says so itself
         words = [Path(step.file).name, *[n.rpartition(":")[2] for n in (step.after, *step.names) if n]]
         if not any(re.search(rf"\b{re.escape(word.replace('-', ' '))}\b", text) for word in words):
@@ -703,23 +702,6 @@ def update(page: Page) -> Tuple[List[str], List[str]]:
     return changed, problems
 
 
-# ---- statistics ----
-
-
-def stats(pages: Sequence[Page]) -> str:
-    kinds = ["listing", "step", "diff", "console", "output", "sketch", "drawing", "sh", "supplied", "captured"]
-    rows = [["file", "words", *kinds]]
-    for page in pages:
-        counts = [sum(1 for b in page.blocks if b.kind == kind) for kind in kinds]
-        rows.append([page.path.name, str(book_blocks.words(page)), *map(str, counts)])
-    rows.append(["all", *[str(sum(int(row[i]) for row in rows[1:])) for i in range(1, len(rows[0]))]])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))).rstrip()
-        for row in rows
-    )
-
-
 # ---- for those who follow ----
 
 
@@ -802,6 +784,7 @@ def main(argv: List[str]) -> int:
                 done, left = update(page)
                 changed += done
                 found += left
+            found += [p for page in chosen(names) for p in walk_problems(page)]
             print("\n".join([f"changed {c}" for c in changed]) or "Nothing to change.")
             # What one step lacks, all that are built on it lack as well, and behind a place of their own.
             found = [p for p in dict.fromkeys(found) if not any(p != q and p.endswith(": " + q) for q in found)]
@@ -818,9 +801,6 @@ def main(argv: List[str]) -> int:
             return 0
         if verb == "hours" and not names:
             print(book_hours.table(chosen([])))
-            return 0
-        if verb == "stats" and not names:
-            print(stats(chosen([])))
             return 0
         if verb == "skeleton" and len(names) == 1:
             print(book_skeleton.markdown(chapter(names[0], ROOT), ROOT))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Dict, List, Tuple
 
 FENCE = re.compile(r"^( *)(`{3,}|~{3,})(.*)$")
+LABEL = re.compile(r"@@ (.+) @@$")  # the first line of a step that adds: where its code goes
 
 
 class BookError(ValueError):
@@ -25,6 +26,7 @@ class Block:
     code: str  # without the indent of the fence; ends with a newline unless empty
     count: int
     words: List[str] = field(default_factory=list)
+    label: str = ""  # the first line of a step that adds, `@@ server.c: after main @@`, which is no code
 
     @property
     def where(self) -> str:
@@ -79,8 +81,9 @@ def read(path: Path) -> Page:
             words = shlex.split(info)
         except ValueError as problem:
             raise BookError(f"{path.name}:{at + 1}: the info string: {problem}") from None
-        text = "".join(line + "\n" for line in code)
-        page.blocks.append(Block(path, at + 1, indent, info, text, len(code), words))
+        label = code[0] if words[:2] == ["c", "step"] and code and LABEL.match(code[0]) else ""
+        text = "".join(line + "\n" for line in code[bool(label) :])
+        page.blocks.append(Block(path, at + 1, indent, info, text, len(code), words, label))
         at = end + 1
     return page
 
@@ -100,7 +103,8 @@ def rewrite(page: Page, new: Dict[int, str]) -> None:
     for block in sorted(page.blocks, key=lambda b: -b.line):
         if block.line in new:
             pad = " " * block.indent
-            code = [pad + line if line else "" for line in new[block.line].splitlines()]
+            label = [block.label] if block.label else []
+            code = [pad + line if line else "" for line in [*label, *new[block.line].splitlines()]]
             lines[block.line : block.line + block.count] = code
     page.path.write_text("\n".join(lines), encoding="utf-8")
 

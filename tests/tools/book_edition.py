@@ -1,22 +1,16 @@
-"""What a chapter of the second edition holds to: pace, old lines, length, predictions, figures.
-
-A chapter that is rewritten leaves FIRST_EDITION; from then on `make book-check` holds it to the limits below.
-"""
+"""What a chapter holds to: pace, old lines, length, predictions, figures."""
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import List, Optional, Sequence, Set, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 import book_blocks
 import book_steps
 from book_blocks import Block, Page
 from book_steps import StepError
 from layout import chapters
-
-# Chapters that are not rewritten yet. When you rewrite one, take it out.
-FIRST_EDITION: Set[str] = set()
 
 MOST_EDITS = 10  # between two stops
 MOST_OLD = 1 / 3  # of the lines in steps that change something
@@ -31,7 +25,7 @@ FIGURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+\.svg)\)")
 
 @dataclass
 class Measured:
-    """A chapter in numbers; problems are those of a rewritten one."""
+    """A chapter in numbers, and what is wrong with these."""
 
     name: str
     words: int
@@ -46,10 +40,6 @@ class Measured:
 
 def is_chapter(page: Page) -> bool:
     return page.chapter != ""
-
-
-def is_first(page: Page) -> bool:
-    return page.chapter in FIRST_EDITION
 
 
 def has_programs(page: Page, root: Path) -> bool:
@@ -180,39 +170,19 @@ def figures(page: Page, root: Path, found: Measured) -> None:
 
 
 def problems(page: Page, root: Path) -> List[str]:
-    """What a rewritten chapter does not hold to."""
-    return measure(page, root).problems if is_chapter(page) and not is_first(page) else []
+    """What a chapter does not hold to."""
+    return measure(page, root).problems if is_chapter(page) else []
 
 
 def report(pages: Sequence[Page], root: Path) -> Tuple[str, List[str]]:
-    """A table of all chapters, and the problems of those that are rewritten."""
+    """A table of all chapters, and what is wrong with them."""
     rows = [["chapter", "words", "edits", "stops", "most between", "old lines", "predictions", "figures", ""]]
     found: List[str] = []
-    first: List[str] = []
-    for page in pages:
-        if not is_chapter(page):
-            continue
-        m = measure(page, root)
-        state = (
-            "first edition"
-            if is_first(page)
-            else "within the limits"
-            if not m.problems
-            else f"{len(m.problems)} problems"
-        )
+    for m in [measure(page, root) for page in pages if is_chapter(page)]:
+        state = f"{len(m.problems)} problems" if m.problems else "within the limits"
         old = "-" if m.old is None else f"{m.old:.0%}"
-        rows.append(
-            [
-                page.path.name,
-                *map(str, (m.words, m.steps, m.stops, m.longest)),
-                old,
-                str(m.predictions),
-                str(m.figures),
-                state,
-            ]
-        )
-        first += [page.chapter] if is_first(page) else []
-        found += [] if is_first(page) else m.problems
+        rows.append([m.name, *map(str, (m.words, m.steps, m.stops, m.longest, old, m.predictions, m.figures)), state])
+        found += m.problems
     rows.insert(1, ["at most", f"{WORDS[0]}-{WORDS[1]}", "", "", str(MOST_EDITS), f"{MOST_OLD:.0%}",
                     f"{PREDICTIONS[0]}-{PREDICTIONS[1]}", f"{FIGURES}+", ""])  # fmt: skip
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -220,5 +190,4 @@ def report(pages: Sequence[Page], root: Path) -> Tuple[str, List[str]]:
         "  ".join(c.ljust(w) if i in (0, 8) else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))).rstrip()
         for row in rows
     ]
-    left = f"Still of the first edition: {', '.join(first)}." if first else "All chapters are of the second edition."
-    return "\n".join([*lines, left, *found]), found
+    return "\n".join([*lines, *found]), found

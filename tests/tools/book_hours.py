@@ -26,7 +26,7 @@ def typed(block: book_blocks.Block) -> int:
     """The lines of a step that are typed."""
     if block.lang == "diff":
         return sum(1 for line in block.code.splitlines() if line.startswith("+"))
-    return block.count if block.lang == "c" else 0
+    return block.count - bool(block.label) if block.lang == "c" else 0
 
 
 def table(pages: List[Page]) -> str:

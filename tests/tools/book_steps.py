@@ -81,6 +81,8 @@ def parse(block: Block) -> Step:
         raise StepError(f"{block.where}: write it as {USAGE[step.verb]}")
     if block.lang != USAGE[step.verb].split()[0] or (step.verb == "edit" and not step.names):
         raise StepError(f"{block.where}: write it as {USAGE[step.verb]}")
+    if block.label and block.label != label(step):
+        raise StepError(f"{block.where}: this is not where it goes: {block.label}; write {label(step) or 'nothing'}")
     if step.verb == "edit":
         if step.provisional:
             raise StepError(
@@ -91,6 +93,13 @@ def parse(block: Block) -> Step:
         if said is not None and not any(re.search(rf"\b{re.escape(name)}\b", said) for name in names):
             raise StepError(f"{block.where}: `@@ {said} @@` names none of {', '.join(names)}")
     return step
+
+
+def label(step: Step) -> str:
+    """The first line of a step that adds, if its block says where it goes; "" for other steps."""
+    kind, _, name = step.after.rpartition(":")
+    spot = f"the {kind} {name.replace('-', ' ')}" if kind in ("banner", "comment") else name
+    return f"@@ {step.file}: after {spot} @@" if step.verb == "add" else ""
 
 
 # ---- stages ----
@@ -489,9 +498,7 @@ def end_problems(files: Files, final: Files, last: Optional[Dict[Tuple[str, str]
     return problems
 
 
-def file_problems(
-    name: str, now: Sequence[Unit], final: Sequence[Unit], last: Dict[Tuple[str, str], str]
-) -> List[str]:
+def file_problems(name: str, now: Sequence[Unit], final: Sequence[Unit], last: Dict[Tuple[str, str], str]) -> List[str]:
     if book_units.join(now) == book_units.join(final):
         return []
     lacks, differs, has, details = [], [], [], []

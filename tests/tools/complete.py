@@ -118,8 +118,8 @@ def missing_of_commands(root: Path, name: str) -> List[str]:
             found.append(
                 f"tests/vectors/{name}-slug.json: a vector that sends `{word}`; tests/vectors/README.md has the form"
             )
-        if speaks_resp and resp.EVERY.get(word.encode()) != count:
-            found.append(f'tests/harness/resp.py: in EVERY\n    b"{word}": {count},')
+        if speaks_resp and resp.SINCE.get(int(name), {}).get(word.encode()) != count:
+            found.append(f'tests/harness/resp.py: in SINCE, under {name}\n    b"{word}": {count},')
         elif not speaks_resp and model.COMMANDS.get(word.encode()) != (int(name), count):
             entry = f'b"{word}": ({int(name)}, {count}),'
             found.append(f"tests/harness/model.py: do_{word}, and in COMMANDS\n    {entry}")

@@ -105,9 +105,7 @@ def parse(text: str, path: object = "source") -> Source:
     return Source(str(path), text, strip(text, path), _Parser(text, path).items)
 
 
-TOKEN = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^\\\n"])*"|'(?:\\.|[^\\\n'])*'|/\*|["']""", re.S
-)
+TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^\\\n"])*"|'(?:\\.|[^\\\n'])*'|/\*|["']""", re.S)
 
 
 def strip(text: str, path: object = "source") -> str:

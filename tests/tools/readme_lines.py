@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Dict, List
 
@@ -25,18 +26,17 @@ def compile_lines(readme: str) -> Dict[str, str]:
     return {match[2]: match[1] for match in LINE.finditer(readme) if match[2] == match[3]}
 
 
-def copy_of(chapter: Path, compiler: str) -> Path:
-    """A folder with links to the chapter's sources, from where ../../common is there as well."""
+def copy_for(compiler: str, chapters: List[Path]) -> Path:
+    """A folder with links to the sources of the chapters, to common/, and to the compiler, which is called cc there."""
     top = ROOT / "build" / "plain" / compiler
-    folder = top / "chapters" / chapter.name
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    for source in chapter.glob("*.c"):
-        (folder / source.name).symlink_to(source)
-    for link, target in ((top / "common", ROOT / "common"), (top / "cc", shutil.which(compiler) or compiler)):
-        link.unlink(missing_ok=True)
-        link.symlink_to(target)
-    return folder
+    shutil.rmtree(top, ignore_errors=True)
+    for chapter in chapters:
+        (top / "chapters" / chapter.name).mkdir(parents=True)
+        for source in chapter.glob("*.c"):
+            (top / "chapters" / chapter.name / source.name).symlink_to(source)
+    (top / "common").symlink_to(ROOT / "common")
+    (top / "cc").symlink_to(shutil.which(compiler) or compiler)
+    return top
 
 
 def made_lines(chapter: Path) -> List[str]:
@@ -47,8 +47,8 @@ def made_lines(chapter: Path) -> List[str]:
     return (done.stdout + done.stderr).splitlines()
 
 
-def problems_of(chapter: Path, compilers: List[str]) -> List[str]:
-    """What is wrong with a chapter, a paragraph each."""
+def problems_of(chapter: Path, copies: List[Path]) -> List[str]:
+    """What is wrong with a chapter, a paragraph each; copies are those of copy_for()."""
     readme = chapter / "README.md"
     name = f"chapters/{chapter.name}"
     lines = compile_lines(readme.read_text(encoding="utf-8")) if readme.exists() else {}
@@ -59,27 +59,26 @@ def problems_of(chapter: Path, compilers: List[str]) -> List[str]:
         problems.append(
             "\n".join([f"{name}: its Makefile runs", *made_lines(chapter), "and its README shows", *lines.values()])
         )
-    for compiler in compilers:
-        folder = copy_of(chapter, compiler)
-        path = f"{folder.parents[1]}:{os.environ['PATH']}"
+    for copy in copies:
+        folder, path = copy / "chapters" / chapter.name, f"{copy}:{os.environ['PATH']}"
         for program in set(programs) & set(lines):
             done = subprocess.run(
                 ["sh", "-c", lines[program]], cwd=folder, env={**os.environ, "PATH": path},
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             )  # fmt: skip
             if done.returncode or done.stdout:
-                problems.append(f"{name}, cc being {compiler}: {lines[program]}\n{done.stdout}")
+                problems.append(f"{name}, cc being {copy.name}: {lines[program]}\n{done.stdout}")
     return problems
 
 
 def main() -> int:
+    chapters = [path for path in sorted((ROOT / "chapters").glob("[0-9][0-9]")) if list(path.glob("*.c"))]
+    copies = [copy_for(compiler, chapters) for compiler in sys.argv[1:]]
     failed = False
-    for chapter in sorted((ROOT / "chapters").glob("[0-9][0-9]")):
-        if not list(chapter.glob("*.c")):
-            continue
-        problems = problems_of(chapter, sys.argv[1:])
-        print(f"chapters/{chapter.name}: {'; '.join(problems) or 'ok'}", flush=True)
-        failed = failed or bool(problems)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for chapter, problems in zip(chapters, pool.map(lambda each: problems_of(each, copies), chapters)):
+            print(f"chapters/{chapter.name}: {'; '.join(problems) or 'ok'}", flush=True)
+            failed = failed or bool(problems)
     return 1 if failed else 0
 
 

@@ -5,6 +5,7 @@
                                  carried, as harness/carried.py says
     runtests.py 07 stages ...    tests/test_07.py and tests/test_stages.py
     runtests.py 07 -- -x -k get  what follows -- goes to pytest
+    runtests.py --split book     each file in parts, side by side
 
 One chapter by itself is for somebody who builds it: the first thing to mend is shown, the others are counted by their
 cause, and after a while the run ends. -- --everything shows all, as --all does.
@@ -101,9 +102,10 @@ def pytest_with_tally(path: str, part: str, *arguments: str) -> int:
 
 def environment(build: Path, prebuilt: bool) -> Dict[str, str]:
     """What the tests and the programs that they start find in their environment."""
-    gone = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "TEST_AGAIN")
+    gone = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "TEST_AGAIN", "PYTHONDONTWRITEBYTECODE")
     env = {k: v for k, v in os.environ.items() if k not in gone}
-    env.update(WORKBOOK_BUILD=str(build), PYTHONDONTWRITEBYTECODE="1")
+    # Hundreds of pytests are started, for faults and the like: the cases are compiled once, and not among the sources.
+    env.update(WORKBOOK_BUILD=str(build), PYTHONPYCACHEPREFIX=str(ROOT / "build" / "pycache"))
     env.update({"WORKBOOK_PREBUILT": "1"} if prebuilt else {})
     if env.get("SAN"):
         env.setdefault("TEST_TIME_FACTOR", str(SLOWER.get(env["SAN"], 4)))
@@ -202,9 +204,9 @@ def report(outcome: Outcome) -> None:
         print(outcome.output, flush=True)
 
 
-def run_all(names: List[str], env: Dict[str, str], options: List[str]) -> List[Outcome]:
+def run_all(names: List[str], env: Dict[str, str], options: List[str], split: bool) -> List[Outcome]:
     """All files, JOBS at a time."""
-    parts = JOBS if env.get("SAN") and len(names) < JOBS else 1
+    parts = 2 * JOBS if split else JOBS if env.get("SAN") and len(names) < JOBS else 1
     if len(names) * parts == 1:
         return [run(names[0], env, options, shown=True)]
     times_file = Path(env["WORKBOOK_BUILD"]) / "reports" / "times.json"
@@ -285,9 +287,10 @@ def total(outcomes: List[Outcome]) -> Counts:
 def main() -> int:
     if sys.argv[1:2] == ["--tally"]:
         return pytest_with_tally(*sys.argv[2:])
-    parser = argparse.ArgumentParser(usage="runtests.py (--all | --new | NAME...) [-- pytest options]")
+    parser = argparse.ArgumentParser(usage="runtests.py (--all | --new | [--split] NAME...) [-- pytest options]")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--new", action="store_true")
+    parser.add_argument("--split", action="store_true")
     parser.add_argument("names", nargs="*")
     words = sys.argv[1:]
     cut = words.index("--") if "--" in words else len(words)
@@ -312,7 +315,7 @@ def main() -> int:
             print(f"No test was run, since SERVER={os.environ['SERVER']} cannot be tested:\n\n{wrong}", file=sys.stderr)
             return 1
         env = environment(Path(os.environ.get("WORKBOOK_BUILD", "build/test")).resolve(), args.all or args.new)
-        outcomes = run_all(names, env, options)
+        outcomes = run_all(names, env, options, args.split)
         if os.environ.get("TEST_AGAIN") == "1":
             outcomes = once_more(outcomes, env, options)
     except KeyboardInterrupt:

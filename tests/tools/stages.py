@@ -5,8 +5,6 @@
     stages.py table NN     prints the table of chapters/NN/README.md as the sources want it,
                            keeping what the README says under "what for"
     stages.py road         writes the lines of each server.c into README.md
-    stages.py count        lines of code by chapter, and the size of each diff. "with headers" and the
-                           column after it count the whole server, *_check() functions left out
 
 A stage repeats the stage before it and adds its own. chapters/NN/README.md says what is its own, in
 a table below the heading "What changed since chapter MM":
@@ -45,7 +43,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 import csource
 import headers
 from csource import Item, Source
-from layout import PAIR, ROOT, Problem, all_sources, before, cells, chapter, chapters, quit_with, sources
+from layout import PAIR, ROOT, Problem, all_sources, before, cells, chapter, chapters, quit_with
 
 TITLE = ["file", "kind", "name", "change", "what for"]
 DECLARED = ("function", "type", "table", "constant", "variable")
@@ -201,11 +199,7 @@ def rows(text: str, shown: str) -> List[Row]:
                 raise Problem(f"{where}: a row has {len(TITLE)} cells, this one {len(row)} (write \\| for |)")
             file, kind, name, change, what_for = row
             names = re.findall(r"`([^`]+)`", name)
-            for value, allowed in (
-                (file, PAIR),
-                (kind, DECLARED + ADDED_FREELY),
-                (change, ("new", "changed", "gone")),
-            ):
+            for value, allowed in ((file, PAIR), (kind, DECLARED + ADDED_FREELY), (change, ("new", "changed", "gone"))):
                 if value not in allowed:
                     raise Problem(f"{where}: `{value}` must be one of {', '.join(allowed)}")
             if not names:
@@ -345,19 +339,19 @@ def long_functions(source: Source) -> List[str]:
     return found
 
 
-def whole_size(root: Path, name: str, braces: bool = True) -> Dict[str, int]:
-    """Lines of code of a chapter's server and of each header it includes, *_check() left out; lines
-    that hold nothing but a brace too, where `braces` is False."""
+def whole_size(root: Path, name: str) -> Dict[str, int]:
+    """Lines of code of a chapter's server and of each header it includes, without *_check() and without lines that
+    hold nothing but a brace."""
     server = root / "chapters" / name / "server.c"
     files = [server] + [root / "common" / h for h in headers.closure(server, root)]
-    return {str(f.relative_to(root)): csource.read(f).code_lines(False, braces) for f in files}
+    return {str(f.relative_to(root)): csource.read(f).code_lines(checks=False, braces=False) for f in files}
 
 
 def size_problems(root: Path = ROOT) -> List[str]:
     """The stages that add too much at once."""
     names, found = chapters(root), []
     for earlier, name in zip(names, names[1:]):
-        old, new = (whole_size(root, each, braces=False) for each in (earlier, name))
+        old, new = (whole_size(root, each) for each in (earlier, name))
         grown = sum(new.values()) - sum(old.values())
         limit = MAX_GROWTH_OF.get(name, MAX_GROWTH)
         if grown > limit:
@@ -418,28 +412,6 @@ def road_problems(root: Path = ROOT) -> List[str]:
     return found
 
 
-def count(root: Path = ROOT) -> str:
-    from stagediff import changed_lines  # which needs this module
-
-    head = (
-        "chapter", "server.c", "client.c", "labs", "with headers", "no brace lines", "diff server.c", "diff client.c",
-    )  # fmt: skip
-    lines = [head]
-    for name in chapters(root):
-        labs = [p for p in sources(name, root) if p.name not in PAIR]
-        sizes = [csource.read(root / "chapters" / name / f).code_lines() for f in PAIR]
-        earlier = before(name, root)
-        diffs = ["", ""]
-        if earlier:
-            deltas = [changed_lines(pair(root, earlier, f), pair(root, name, f)) for f in PAIR]
-            diffs = [f"+{plus} -{minus}" for plus, minus in deltas]
-        lab = sum(csource.read(p).code_lines() for p in labs)
-        whole = [str(sum(whole_size(root, name, braces).values())) for braces in (True, False)]
-        lines.append((name, *map(str, sizes), str(lab or ""), *whole, *diffs))
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    return "\n".join("  ".join(c.rjust(w) for c, w in zip(line, widths)).rstrip() for line in lines)
-
-
 # ---- all of it ----
 
 
@@ -455,9 +427,7 @@ def problems(root: Path, name: str) -> List[str]:
 
 def main(argv: List[str], root: Path = ROOT) -> int:
     try:
-        if argv == ["count"]:
-            print(count(root))
-        elif argv == ["road"]:
+        if argv == ["road"]:
             print("".join(f"changed {c}\n" for c in write_road(root)), end="")
         elif len(argv) == 2 and argv[0] == "table":
             print(table(root, chapter(argv[1], root)))
@@ -470,7 +440,7 @@ def main(argv: List[str], root: Path = ROOT) -> int:
             print("\n\n".join(found) or "The stages keep all the rules.")
             return 1 if found else 0
         else:
-            quit_with("usage: stages.py check [NN] | table NN | road | count")
+            quit_with("usage: stages.py check [NN] | table NN | road")
     except (Problem, csource.Unreadable) as problem:
         quit_with(str(problem))
     return 0
