@@ -131,7 +131,7 @@ def everything(server: Server, stack: ExitStack) -> None:
     if chapter >= 14:
         _for_the_pool(conn)
     if chapter >= wire.KEYSPACE_FROM:
-        _databases(conn)
+        _databases(server, conn)
     say(conn)
 
 
@@ -237,7 +237,7 @@ def _for_the_pool(conn: Conn) -> None:
     conn.ask("del", "big1", expect=1)
 
 
-def _databases(conn: Conn) -> None:
+def _databases(server: Server, conn: Conn) -> None:
     """Keys with a deadline and without that go to another name or database, are copied, flushed, expire; some stay."""
     for db in range(1, 16):
         conn.ask("select", db, expect=OK)
@@ -259,6 +259,7 @@ def _databases(conn: Conn) -> None:
             bulk(conn, numbered(range(2000 * (db % 2)), "set", "t:######", "v", "ex", "600"), OK)
             conn.ask("flushdb", expect=OK)
     conn.ask("select", "0", expect=OK)
+    wait_until(server.workers_sleep, "the workers have freed what was flushed")  # or the end would leave it to the kernel
 
 
 Watch = Callable[[], "Optional[Left]"]

@@ -3,6 +3,7 @@ and by the two values."""
 from __future__ import annotations
 
 import struct
+import time
 from typing import List, Optional, Sequence, Set, Tuple
 
 from . import resp, wire
@@ -279,7 +280,7 @@ def _ttl(name: bytes, expected: object, got: object, about: List[Words]) -> str:
         )
     if got < 0:
         return "the time that is left is never negative: a key whose deadline has passed is not there (-2)"
-    if abs(got) > 10 * abs(high):
+    if abs(got) > 10 * abs(high) or _is_a_time(got - high, 1 if name == b"ttl" else 1000):
         return "is this the deadline itself? What is left is the deadline without the time of now."
     if name == b"ttl" and got in (low - 1, high + 1):
         return "`ttl` rounds to the nearest second: (milliseconds + 500) / 1000"
@@ -287,6 +288,11 @@ def _ttl(name: bytes, expected: object, got: object, about: List[Words]) -> str:
         "what is left is the deadline without the time of now: is the last `expire` or `pexpire` the one that "
         "counts?"
     )
+
+
+def _is_a_time(number: int, units: int) -> bool:
+    """Is it about now, in units of a second, by the wall clock or by the one that counts from the machine's start?"""
+    return any(abs(number - now * units) < 60 * units for now in (time.time(), time.monotonic()))
 
 
 def _del(spoken: str, expected: object, got: object, about: List[Words]) -> str:

@@ -406,6 +406,14 @@ class Server:
         """The number of its open descriptors (Linux)."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
+    def workers_sleep(self) -> bool:
+        """Do all of its threads but the first one wait for something (Linux)?"""
+        for worker in set(os.listdir(f"/proc/{self.pid}/task")) - {str(self.pid)}:
+            with open(f"/proc/{self.pid}/task/{worker}/stat") as f:
+                if f.read().rpartition(")")[2].split()[0] != "S":
+                    return False
+        return True
+
     def rss_kb(self) -> int:
         """Its memory in RAM, KiB (Linux)."""
         with open(f"/proc/{self.pid}/status") as f:
