@@ -259,7 +259,7 @@ def _databases(server: Server, conn: Conn) -> None:
             bulk(conn, numbered(range(2000 * (db % 2)), "set", "t:######", "v", "ex", "600"), OK)
             conn.ask("flushdb", expect=OK)
     conn.ask("select", "0", expect=OK)
-    wait_until(server.workers_sleep, "the workers have freed what was flushed")  # or the end would leave it to the kernel
+    wait_until(server.workers_sleep, "the workers have freed what was flushed")  # else the end leaves it to the kernel
 
 
 Watch = Callable[[], "Optional[Left]"]
