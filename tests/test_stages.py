@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import List, Set
@@ -92,10 +93,20 @@ def test_what_a_stage_lacks_is_said_in_one_list(tmp_path: Path) -> None:
         "Makefile",
         f"| ... | ... | {lines} |", f"cases({int(chapters()[-1])})", ".fault", "exercises/slug/",
         "| `newest ...` | ... |",
-        "that sends `newest`", 'b"newest": 2,',
+        "that sends `newest`", 'b"newest": 2,', "keyspace_model.py: do_newest",
     ):  # fmt: skip
         assert any(part in text for text in said), f"{part} is not in {said}"
-    assert len(said) == 12
+    assert len(said) == 13
+
+
+def test_a_heading_is_that_of_its_own_stage(tmp_path: Path) -> None:
+    """A README that was copied from the chapter before says so still."""
+    (tmp_path / "common").symlink_to(ROOT / "common")
+    for chapter in chapters()[-2:]:
+        shutil.copytree(ROOT / "chapters" / chapter, tmp_path / "chapters" / chapter)
+    shutil.copy(tmp_path / "chapters" / chapters()[-2] / "README.md", tmp_path / "chapters" / chapters()[-1])
+    (tmp_path / "tests" / "vectors").mkdir(parents=True)
+    assert "its heading" in complete.missing(tmp_path, chapters()[-1])[0]
 
 
 PAGES = [

@@ -24,6 +24,8 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 
 import stages  # noqa: E402
 from harness import model, resp, wire  # noqa: E402
+from harness.keyspace_model import KeyspaceModel  # noqa: E402
+from harness.resp_model import RespModel  # noqa: E402
 from harness.vectors import Vector, load_vectors  # noqa: E402
 from layout import ROOT, before, cells, chapter, chapters, quit_with  # noqa: E402
 
@@ -48,6 +50,8 @@ TEST = '''\
     def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
         vector_servers.play(vector, {2})'''
 
+NOT_MODELLED = ("quit", "hello", "select", "command", "client", "config", "info", "time")  # no keys: cases ask for them
+
 
 def commands(root: Path, name: str) -> Dict[str, int]:
     """The commands of a stage's server, and how many strings each has with its own name: with a minus, at least."""
@@ -70,7 +74,7 @@ def vectors(root: Path) -> List[Vector]:
 def missing(root: Path, name: str) -> List[str]:
     """What a stage lacks."""
     readme = stages.readme(root, name)
-    heading = re.search(r"^# Chapter \d\d: (.+)", readme, re.MULTILINE)
+    heading = re.search(rf"^# Chapter {name}: (.+)", readme, re.MULTILINE)
     title = heading[1] if heading else "..."
     found = []
 
@@ -107,6 +111,8 @@ def missing_of_commands(root: Path, name: str) -> List[str]:
     said = " ".join(row[1] for row in column(root / "book/protocol.md", f"{name}$"))
     found: List[str] = []
     speaks_resp = int(name) >= wire.RESP_FROM
+    has_databases = int(name) >= wire.KEYSPACE_FROM
+    known, file = (KeyspaceModel, "keyspace_model.py") if has_databases else (RespModel, "resp_model.py")
     new = {word: count for word, count in commands(root, name).items() if word not in old}
     sent = " ".join(vector.looks_at() for vector in vectors(root) * bool(new) if vector.first == int(name))
     for word, count in new.items():
@@ -123,6 +129,11 @@ def missing_of_commands(root: Path, name: str) -> List[str]:
         elif not speaks_resp and model.COMMANDS.get(word.encode()) != (int(name), count):
             entry = f'b"{word}": ({int(name)}, {count}),'
             found.append(f"tests/harness/model.py: do_{word}, and in COMMANDS\n    {entry}")
+        if speaks_resp and word not in NOT_MODELLED and not hasattr(known, f"do_{word}"):
+            found.append(
+                f"tests/harness/{file}: do_{word}, for random tests; or, where no model can tell the reply, the name in "
+                "NOT_MODELLED of tests/tools/complete.py"
+            )
     return found
 
 
