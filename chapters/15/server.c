@@ -137,7 +137,7 @@ static struct {
     size_t keys_size;        // bytes that `keys` prints for all that is in db, if none has expired
     bool long_waiting;       // some connection is in STATE_LONG
     size_t last_long;        // descriptor of the last connection served by serve_long()
-    int64_t now_ms;          // when the loop looked at the clock last
+    int64_t now_ms;          // the time that commands go by: read before each batch of requests
     int64_t idle_timeout_ms; // 0 for never
     struct dlist idle_list;  // all connections, the longest idle first
     struct heap heap;        // the deadlines of keys, in milliseconds of the monotonic clock

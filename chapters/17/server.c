@@ -199,7 +199,7 @@ static struct {
     size_t unsent;           // the work of the turns in send_list
     struct dlist more_list;  // connections in STATE_MORE, the one that has waited longest first
     struct dlist long_list;  // those in STATE_LONG, in the same order
-    int64_t now_ms;          // when the loop looked at the clock last
+    int64_t now_ms;          // the time that commands go by: read before each batch of requests
     int64_t idle_timeout_ms; // 0 for never
     struct dlist idle_list;  // all connections, the longest idle first
     struct heap heap;        // the deadlines of keys, in milliseconds of the monotonic clock
