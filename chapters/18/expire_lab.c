@@ -11,10 +11,10 @@
 // when the work of that millisecond is done, so half a minute takes a moment and comes out the same every
 // time. By that clock, to look at a key takes 100 ns, and to delete one 500 more.
 //
-// A row says how many keys are in memory, in percent of KEYS; how many of them are dead in the end; how long
-// after their deadlines half of the keys, 99 % and all are gone; how many keys were looked at for each that
-// was deleted unasked; what a TTL takes in memory; and, by a real clock, what a key has cost in requests, and
-// what the server has done for it of its own accord.
+// A row says how many keys are in memory, in percent of KEYS; how many of them are dead, on average from
+// 20 s on; how long after their deadlines half of the keys, 99 % and all are gone; how many keys were looked
+// at for each that was deleted unasked; what a TTL takes in memory; and, by a real clock, what a key has cost
+// in requests, and what the server has done for it of its own accord.
 //
 // The cycle has the figures of Redis 7.0 (expire.c): 20 keys a step; no further step where no more than a
 // tenth had expired; a quarter of the time at most; effort 2 to 10 looks at more keys a step, leaves less,
