@@ -75,13 +75,14 @@ test-%: build ; @$(run) $* -- $(ARGS)
 broken: build ; @$(run) broken -- $(ARGS)
 
 # With sanitizers, each case where it is new, where what it looks at changes and the next chapter does not change that
-# again, and in its last chapter.
+# again, and in its last chapter. Races: in the first chapter with threads and in the last, which has all that shares data.
 new_only = $(if $(HEADERS),,-m "not carried and not again")
 asan: export SAN = address,undefined
 tsan: export SAN = thread
+raced = $(firstword $(threaded)) $(lastword $(threaded))
 asan tsan: export B = build/$@
 asan: ; @$(side_by_side) build && $(run) $(CHAPTERS) -- $(new_only) $(ARGS)
-tsan: ; @$(side_by_side) $(threaded:%=build-%) && $(run) $(threaded) -- $(new_only) $(ARGS)
+tsan: ; @$(side_by_side) $(raced:%=build-%) && $(run) $(raced) -- $(new_only) $(ARGS)
 
 # The last chapter that speaks RESP: random requests, beside Redis too; and its cases with Redis in its place.
 speaks_resp := $(lastword $(filter 17 18 19 2%,$(CHAPTERS)))
