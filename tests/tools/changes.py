@@ -280,6 +280,7 @@ def at_commit(root: Path, rev: str, folder: Path) -> None:
 def carry(root: Path, rev: str) -> int:
     """Mends every change whose base is another than in the commit. Returns how many a person has to look at."""
     kept_ones, stuck, waiting, carried = all_changes(root), [], [], 0
+    beside: List[str] = []
     with tempfile.TemporaryDirectory() as was:
         at_commit(root, rev, Path(was))
         for kept in kept_ones:
@@ -287,10 +288,14 @@ def carry(root: Path, rev: str) -> int:
                 waiting.append(kept.name)
                 continue
             try:
-                carried += carry_one(Kept(kept.name, Path(was)), kept, rev)
+                carried += carry_one(Kept(kept.name, Path(was)), kept, rev, beside)
             except Problem as problem:
                 print(problem)
                 stuck.append(kept.name)
+    if beside:
+        print("These fit, but the source has changed right beside them. Look whether they still say what they mean:")
+        print("".join(f"    {line}\n" for line in beside), end="")
+        print("To change one: changes.py tree NAME DIR, edit DIR, then changes.py record NAME DIR.")
     if stuck:
         waits = f"; {len(waiting)} others wait for these" if waiting else ""
         print(f"To be decided: {', '.join(stuck)}{waits}. tests/changes.md says how to go on.")
@@ -299,8 +304,9 @@ def carry(root: Path, rev: str) -> int:
     return len(stuck)
 
 
-def carry_one(before: Kept, kept: Kept, rev: str) -> bool:
-    """Mends one change; says whether that was needed. Problem where a person has to decide."""
+def carry_one(before: Kept, kept: Kept, rev: str, beside: List[str]) -> bool:
+    """Mends one change; says whether that was needed. Problem where a person has to decide; `beside` gets the places
+    where it still fits, next to something that has changed."""
     if not before.is_there() or not kept.is_there():
         return False  # new, so it fits what is there now or the check tells
     was, base = before.base(), kept.base()
@@ -310,8 +316,7 @@ def carry_one(before: Kept, kept: Kept, rev: str) -> bool:
     merged, places = merged_trees(was, before.tree(), base, ("now", f"in {rev}", kept.name))
     try:
         changeform.apply(base, kept.change())
-        for place in places:
-            print(f"{shown}: fits, but the source has changed right beside it: look at {place}")
+        beside += [f"{kept.name}: {', '.join(places)}"] * bool(places)
         return False
     except Problem as problem:
         if kept.path.read_text(encoding="utf-8") != before.path.read_text(encoding="utf-8"):
