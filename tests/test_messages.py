@@ -60,7 +60,7 @@ def test_the_cause_is_named(name: str, tmp_path: Path, monkeypatch: pytest.Monke
     """The case that fails first says what was tried, what came and was expected, why, and what to type."""
     beginner = BEGINNERS[name]
     monkeypatch.setenv("SERVER", beginners.make(name, tmp_path, free_port()))
-    monkeypatch.setenv("TEST_TIME_FACTOR", "0.2")
+    monkeypatch.setenv("TEST_TIME_FACTOR", str(settings.limit(0.2)))
     monkeypatch.setattr(settings, "remarks", None)
     monkeypatch.setattr(settings, "known", set())
     item = Item(beginner.chapter, beginner.case)
@@ -84,7 +84,7 @@ def run_all(name: str, folder: Path, *options: str, factor: str = "1") -> List[s
     beginner = BEGINNERS[name]
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
     env.update(SERVER=beginners.make(name, folder, free_port()), CLIENT="true", WORKBOOK_BUILD=str(folder / "build"))
-    env["TEST_TIME_FACTOR"] = factor
+    env["TEST_TIME_FACTOR"] = str(settings.limit(float(factor)))
     words = [sys.executable, "tests/tools/runtests.py", f"{beginner.chapter:02}", "--", *options]
     done = subprocess.run(
         words, cwd=settings.ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -166,7 +166,7 @@ def test_a_known_cause_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("SERVER", beginners.make("one-at-a-time", tmp_path, free_port()))
     monkeypatch.setattr(settings, "known", set())
     monkeypatch.setattr(settings, "remarks", {})
-    monkeypatch.setenv("TEST_TIME_FACTOR", "0.5")
+    monkeypatch.setenv("TEST_TIME_FACTOR", str(settings.limit(0.5)))
     took = []
     with Server(6) as server, server.connect() as first:
         basics.ask(first)
