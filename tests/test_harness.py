@@ -23,6 +23,7 @@ from harness import build, check_session, diagnose, model, run_client, run_model
 from harness.codec import codec
 from harness.fake import FakeServer, replies
 from harness.hints import why_wrong
+from harness.resp_model import RespGenerator
 from harness.session import console_blocks, load, parse
 
 pytestmark = pytest.mark.inside
@@ -1050,3 +1051,14 @@ def test_it():
     output(process)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_redis_gets_no_name_that_it_takes_for_another_by_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It compares names as C strings, so one with a NUL is a command or none, as the buckets fall."""
+    sent = {}
+    for server in ("redis-server", "./server"):
+        monkeypatch.setenv("SERVER", server)
+        generator = RespGenerator(17, random.Random(1))
+        sent[server] = {generator.command()[0] for _ in range(5000)}
+    assert b"set\0x" in sent["./server"] and b"gets" in sent["redis-server"]
+    assert not [name for name in sent["redis-server"] if b"\0" in name]

@@ -509,7 +509,7 @@ def names_and_their_errors(chapter: int) -> None:
     """What is no command is named, with the beginning of its arguments; what the text would break is left out."""
     with start(chapter) as server, server.connect() as conn:
         for words in (
-            ["no"], ["no", "a", "b"], ["NoSuch", ""], ["get "], [b"get\0", "k"], ["a\r\nb", "c\nd"], ["x" * 300,
+            ["no"], ["no", "a", "b"], ["NoSuch", ""], ["get "], [b"gett\0", "k"], ["a\r\nb", "c\nd"], ["x" * 300,
             "y" * 300],
             ["x", *["word"] * 100], ["%s%n", "%d"], [b"\xff\xfe"],
         ):  # fmt: skip

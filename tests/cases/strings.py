@@ -11,7 +11,7 @@ import struct
 import time
 from typing import Dict, List, Sequence, Tuple
 
-from harness import Conn, Err, Status, exchange, fail, run_client, run_program, seed, settings, wire
+from harness import Conn, Err, Status, exchange, fail, redis, run_client, run_program, seed, settings, wire
 from harness.failure import explained
 from harness.fake import FakeServer, read_frame, replies
 from harness.model import COMMANDS, Model, run_model_test
@@ -265,7 +265,7 @@ def names_that_are_no_commands(chapter: int) -> None:
     names += [bytes([name[0] ^ 0x80]) + name[1:] for name in (b"get", b"set", b"del")]
     with start(chapter) as server, server.connect() as conn:
         conn.ask("set", "k", "v", expect=done(chapter))
-        for name in names:
+        for name in filter(redis.tells_apart, names):
             for arguments in ([], ["k"], ["k", "other"]):
                 conn.ask(name, *arguments, expect=unknown(chapter))
         conn.ask("get", "k", expect=found(chapter, b"v"))

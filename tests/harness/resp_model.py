@@ -8,7 +8,7 @@ import re
 import time
 from typing import Any, List, Optional, Sequence, Set, Tuple
 
-from . import resp, settings
+from . import redis, resp, settings
 from .model import (
     BAD_INTS, INT64_MAX, INT64_MIN, KEYS, LIMITS, MILLISECONDS, NAMES, OFFSETS, SCORES, SECONDS, Command,
     Generator, Model, ZSet, _Wrong,
@@ -325,6 +325,7 @@ WEIGHTS = {
     b"set": 4, b"get": 4, b"del": 2, b"zadd": 16, b"zquery": 6, b"zrem": 3, b"zscore": 2, b"mset": 2, b"incr": 2,
     b"zrange": 4, b"zrangebyscore": 4, b"zcount": 2, b"flushdb": 0, b"flushall": 0,
 }  # fmt: skip
+NO_COMMANDS = (b"", b"gets", b"ge", b"get\0", b"set\0x", b"keyz", b"\xff", b"x" * 300, b"g\r\nt")
 ALONE = (b"keys", b"dbsize", b"mset", b"mget", b"exists", b"del", b"unlink")  # look at other keys, too
 
 
@@ -352,7 +353,7 @@ class RespGenerator(Generator):
             fewer = fault < 0.02 and len(words) > 1 and name != b"keys"  # of none, the codec would make `keys *`
             words = words[:-1] if fewer else words + [b"x"]
         elif fault < 0.045:
-            words[0] = pick([b"", b"gets", b"ge", b"get\0", b"set\0x", b"keyz", b"\xff", b"x" * 300, b"g\r\nt"])
+            words[0] = pick(list(filter(redis.tells_apart, NO_COMMANDS)))
         elif fault < 0.14:
             words[0] = pick([name.upper(), name.title(), name.swapcase()])
         return words
