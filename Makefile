@@ -139,7 +139,7 @@ site-check: ; @$(run) site -- $(ARGS)
 
 valgrind: build
 	@for p in $(filter-out %/server %/client,$(programs)); do \
-	    case $$p in *avl_show) args="4 2 6 1 3 5 7 -4 -1";; *latency) args=1;; *crowd) args="$${p%crowd}server 100";; *expire_lab|*levels) args=1000;; *) args=;; esac; echo "valgrind $$p $$args"; \
+	    case $$p in *avl_show) args="4 2 6 1 3 5 7 -4 -1";; *latency) args=1;; *crowd) args="$${p%crowd}server 100";; *stall) args="3000 leave $${p%stall}server";; *expire_lab|*levels) args=1000;; *) args=;; esac; echo "valgrind $$p $$args"; \
 	    valgrind -q --leak-check=full --error-exitcode=1 $$p $$args || exit; done
 
 formatted := $(wildcard common/*.h chapters/*/*.c tests/*/*.c)
