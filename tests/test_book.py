@@ -881,6 +881,18 @@ def test_programs_of_the_text(project: Path) -> None:
     assert "something else" in blocks(project, text.replace("printf(\"hi", "printf(\"ho"))
 
 
+def test_a_program_edited_from_another(project: Path) -> None:
+    text = (
+        "```c sketch program=hi.c\n#include <stdio.h>\nint main(void) {\n    printf(\"hi\\n\");\n}\n```\n\n"
+        "```diff sketch program=ho.c from=hi.c\n-    printf(\"hi\\n\");\n+    printf(\"ho\\n\");\n```\n\n"
+        '```text output "./ho"\nho\n```\n'
+    )
+    assert blocks(project, text) == ""
+    assert "something else" in blocks(project, text.replace("\nho\n", "\nhi\n"))
+    assert "not there as it is now" in blocks(project, text.replace('-    printf("hi', '-    printf("ha'))
+    assert "no block above" in blocks(project, text.replace("from=hi.c", "from=ha.c"))
+
+
 def test_sketches(project: Path) -> None:
     assert blocks(
         project, "```c sketch\nfor each client\n```\n```text drawing\n->\n```\n```text sketch\nx\n```\n"

@@ -3149,7 +3149,8 @@ LOOKAHEAD void fetch_ahead(const struct batch *batch) {
         zsets[i] = NULL;
         if (keys[i].node) {
             const struct entry *ent = container_of(keys[i].node, struct entry, node);
-            __builtin_prefetch(&entry_val(ent).data[ent->val_len]); // may be in another cache line
+            struct slice val = entry_val(ent); // its end may be in another cache line
+            __builtin_prefetch(&val.data[val.len > 0 ? val.len - 1 : 0]);
             if (ent->type == T_ZSET) {
                 zsets[i] = entry_zset(ent);
                 __builtin_prefetch(zsets[i]);
@@ -3181,7 +3182,8 @@ LOOKAHEAD void fetch_keys_ahead(const struct request *req) {
     for (int i = 0; i < n; i++) {
         if (keys[i].node) {
             const struct entry *ent = container_of(keys[i].node, struct entry, node);
-            __builtin_prefetch(&entry_val(ent).data[ent->val_len]);
+            struct slice val = entry_val(ent);
+            __builtin_prefetch(&val.data[val.len > 0 ? val.len - 1 : 0]);
         }
     }
 }

@@ -307,8 +307,23 @@ def program_of(block: Block) -> str:
     return next((w[8:] for w in block.words if w.startswith("program=")), "")
 
 
+def programs_of(page: Page) -> Dict[str, str]:
+    """The small programs of the text: whole, or edited from one that stands above."""
+    found: Dict[str, str] = {}
+    for block in page.blocks:
+        if block.kind == "sketch" and program_of(block):
+            old = next((w[5:] for w in block.words if w.startswith("from=")), "")
+            if old and old not in found:
+                raise BookError(f"{block.where}: no block above has the program {old}")
+            try:
+                found[program_of(block)] = book_edits.patched(block.code, found[old]) if old else block.code
+            except book_edits.EditError as problem:
+                raise BookError(f"{block.where}, line {problem.line} of the block: {problem}") from None
+    return found
+
+
 def sketch_problem(block: Block) -> str:
-    flags = [w for w in block.words[2:] if not w.startswith("program=")]
+    flags = [w for w in block.words[2:] if not w.startswith(("program=", "from="))]
     if set(flags) - {"compiles"}:
         return f"a sketch is `{block.lang} sketch`, `c sketch compiles` or `c sketch program=NAME.c`, not: {block.info}"
     if block.kind == "sketch" and block.lang == "c" and ("compiles" in flags or program_of(block)):
@@ -527,7 +542,10 @@ def listed(page: Page) -> Set[Tuple[str, str]]:
 def block_problems(page: Page, stale: Optional[Dict[int, str]] = None) -> List[str]:
     """Blocks that are of no kind or differ; what `update` can mend goes to `stale`."""
     found: List[str] = []
-    programs = {program_of(b): b.code for b in page.blocks if b.kind == "sketch" and program_of(b)}
+    try:
+        programs = programs_of(page)
+    except BookError as problem:
+        return [str(problem)]
     for block in page.blocks:
         try:
             if block.kind in ("listing", "supplied"):

@@ -338,6 +338,10 @@ class Text:
             label, what = f"<b>{escape(words[1])}</b>", "bytes"
         elif kind == "sh":
             what = "to type"
+        elif kind == "sketch" and lang == "diff":
+            marks = {"+": "ins", "-": "del"}
+            edit = [Line(line[1:], marks.get(line[:1], "")) for line in block.code.splitlines()]
+            body, label, what = website_code.code(edit, "c"), f"<b>{program}</b>", "a program to try"
         elif kind == "sketch" and lang == "c":
             label, what = f"<b>{program}</b>" * bool(program), "a program to try" if program else "a sketch"
         return frame(body, label, what, kind or lang)
