@@ -137,10 +137,18 @@ site-check: ; @$(run) site -- $(ARGS)
 
 # --- The sources ---
 
-valgrind: build
-	@for p in $(filter-out %/server %/client,$(programs)); do \
-	    case $$p in *avl_show) args="4 2 6 1 3 5 7 -4 -1";; *latency) args=1;; *crowd) args="$${p%crowd}server 100";; *stall) args="3000 leave $${p%stall}server";; *expire_lab|*levels) args=1000;; *) args=;; esac; echo "valgrind $$p $$args"; \
-	    valgrind -q --leak-check=full --error-exitcode=1 $$p $$args || exit; done
+# What lab programs are given under valgrind.
+args.avl_show = 4 2 6 1 3 5 7 -4 -1
+args.levels = 1000
+args.stall = 3000 leave $(<D)/server
+args.latency = 1
+args.crowd = $(<D)/server 100
+args.expire_lab = 1000
+labs = $(filter-out %/server %/client,$(programs))
+valgrind: build ; @$(side_by_side) $(labs:%=valgrind/%)
+valgrind/%: %
+	@echo "valgrind $* $(args.$(<F))"
+	@valgrind -q --leak-check=full --error-exitcode=1 $< $(args.$(<F))
 
 formatted := $(wildcard common/*.h chapters/*/*.c tests/*/*.c)
 format: ; @clang-format -i $(formatted)

@@ -1,6 +1,8 @@
 """Chapter 13: the heap and TTL."""
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from cases import (
@@ -8,6 +10,7 @@ from cases import (
     merges, processes, readme, replies, strings, trouble, ttl, zsets,
 )  # fmt: skip
 from cases.labs import lab_passes, lab_sees
+from harness import fail, run_program
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
@@ -121,3 +124,25 @@ def test_lab_program() -> None:
 )
 def test_lab_program_sees(right: str, wrong: str) -> None:
     lab_sees(13, "test_heap", "heap.h", right, wrong)
+
+
+LEVELS = """\
+the same TTL for all +0\\.00 up
+any deadline +(\\d\\.\\d\\d) up
+any TTL, as time goes on +\\d\\.\\d\\d up
+one comes for one that goes +\\d\\.\\d\\d up, removal +(\\d\\.\\d\\d) down
+"""
+
+
+@pytest.mark.inside
+def test_levels() -> None:
+    """Items that come in order do not climb, others climb few levels; one that a removal brings up sinks nearly to the
+    leaves."""
+    out, err, status = run_program(13, "levels", ["1000"])
+    found = re.fullmatch(LEVELS, out)
+    if status != 0 or err or not found or float(found[1]) > 2 or not 6 < float(found[2]) < 9:
+        fail(f"levels 1000 ends with exit status {status} and prints\n{out}{err}")
+    for words in (["1"], ["x"], [str((1 << 24) + 1)]):
+        out, err, status = run_program(13, "levels", words)
+        if status != 1 or out or not err.startswith("levels: "):
+            fail(f"levels {words} ends with exit status {status} and prints\n{out}{err}")

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import time
 from pathlib import Path
@@ -19,7 +20,8 @@ from cases.labs import lab_passes, lab_sees
 from cases.processes import Frees, leaves
 from cases.talk import paused, say, start, watched
 from cases.ttl import GONE, bulk, numbered, until
-from harness import Conn, Err, Server, fail, limit, wait_until, wire
+from harness import Conn, Err, Server, fail, limit, run_program, wait_until, wire
+from harness.build import program
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
@@ -423,3 +425,21 @@ def test_lab_program() -> None:
 )
 def test_lab_program_sees(right: str, wrong: str) -> None:
     lab_sees(14, "test_thread_pool", "thread_pool.h", right, wrong)
+
+
+@pytest.mark.inside
+@pytest.mark.parametrize("what", ["get", "connect", "leave"])
+def test_stall(what: str) -> None:
+    """Three rounds with a server each, and what somebody waited in each."""
+    out, err, status = run_program(14, "stall", ["3000", what, *program(14, "server")], seconds=20)
+    if status != 0 or err or not re.fullmatch(r"   3000 pairs, wait in ms:( \d+\.\d){3}\n", out):
+        fail(f"stall 3000 {what} ends with exit status {status} and prints\n{out}{err}")
+
+
+@pytest.mark.inside
+def test_stall_words() -> None:
+    """What it does not know is refused."""
+    for words in ([], ["3000", "set", "./server"], ["x", "get", "./server"], ["300", "get", "./server"]):
+        out, err, status = run_program(14, "stall", words)
+        if status != 1 or out or not err.startswith("usage: "):
+            fail(f"stall {words} ends with exit status {status} and prints\n{out}{err}")

@@ -121,13 +121,16 @@ static double round_ms(const char *server, uint32_t pairs, const char *what) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 4) {
-        die("usage: stall PAIRS get|connect|leave SERVER");
+    uint32_t pairs = argc == 4 ? (uint32_t)atoi(argv[1]) : 0;
+    const char *what = argc == 4 ? argv[2] : "";
+    bool known = !strcmp(what, "get") || !strcmp(what, "connect") || !strcmp(what, "leave");
+    if (!known || pairs == 0 || pairs % k_batch != 0) {
+        msg("usage: stall PAIRS get|connect|leave SERVER, with PAIRS a multiple of %d", k_batch);
+        return 1;
     }
-    uint32_t pairs = (uint32_t)atoi(argv[1]);
     printf("%7u pairs, wait in ms:", pairs);
     for (int i = 0; i < 3; i++) {
-        printf(" %.1f", round_ms(argv[3], pairs, argv[2]));
+        printf(" %.1f", round_ms(argv[3], pairs, what));
         fflush(stdout);
     }
     printf("\n");

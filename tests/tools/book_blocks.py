@@ -39,7 +39,8 @@ class Block:
     @property
     def kind(self) -> str:
         """listing, supplied, step, diff, output, captured, sketch, drawing, console, sh, hex; "" for none of these."""
-        if self.lang in ("console", "sh", "hex") or self.lang == "diff" and self.words[1:2] not in (["step"], ["sketch"]):
+        other_diff = self.lang == "diff" and self.words[1:2] not in (["step"], ["sketch"])
+        if self.lang in ("console", "sh", "hex") or other_diff:
             return self.lang
         known = ("listing", "supplied", "step", "output", "captured", "sketch", "drawing")
         return self.words[1] if len(self.words) > 1 and self.words[1] in known else ""

@@ -131,8 +131,8 @@ def missing_of_commands(root: Path, name: str) -> List[str]:
             found.append(f"tests/harness/model.py: do_{word}, and in COMMANDS\n    {entry}")
         if speaks_resp and word not in NOT_MODELLED and not hasattr(known, f"do_{word}"):
             found.append(
-                f"tests/harness/{file}: do_{word}, for random tests; or, where no model can tell the reply, the name in "
-                "NOT_MODELLED of tests/tools/complete.py"
+                f"tests/harness/{file}: do_{word}, for random tests; or, where no model can tell the reply, the name "
+                "in NOT_MODELLED of tests/tools/complete.py"
             )
     return found
 
