@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import random
 import re
 import signal
 import socket
@@ -527,10 +528,21 @@ def clean_env(changes: Mapping[str, str]) -> Dict[str, str]:
 
 
 def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port that was free a moment ago, and is below those that the system gives to clients and to PORT=0: what runs
+    beside this test does not take it by chance."""
+    try:
+        with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
+            end = int(f.read().split()[0])
+    except OSError:
+        end = 32768
+    for port in [*random.SystemRandom().sample(range(10000, max(end, 10100)), 50), 0]:
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return s.getsockname()[1]
+    raise Failure("no port of 127.0.0.1 is free")
 
 
 def swapped(port: int) -> int:
