@@ -728,6 +728,20 @@ def limits(project: Path, text: str) -> str:
     return "\n".join(book_edition.problems(page(project, text), project))
 
 
+def test_a_page_that_is_too_short_hears_where_to_lie_until_it_is_finished(project: Path) -> None:
+    found = limits(project, STOP)
+    assert "words; a chapter has 2500 to 4000. A page that is not finished yet" in found
+    assert "BOOK=dir python3 tests/tools/book.py check NN" in found
+
+
+def test_a_readme_is_named_with_its_folder(tmp_path: Path) -> None:
+    for name, where in (("README.md", "teaching/README.md:1"), ("lectures.md", "lectures.md:1")):
+        path = tmp_path / "teaching" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("```sh\n```\n")
+        assert book_blocks.read(path).blocks[0].where == where
+
+
 def test_the_pace(project: Path) -> None:
     step = "Then `main`:\n\n```diff step server.c edit main\n-    one\n+    two\n```\n\n"
     assert "th edit" not in limits(project, step * 10 + STOP + step * 10 + STOP)

@@ -15,6 +15,11 @@ class BookError(ValueError):
     """A text that is not written as the book is."""
 
 
+def shown(path: Path) -> str:
+    """A page's name, with its folder where several are called that."""
+    return f"{path.parent.name}/{path.name}" if path.name == "README.md" else path.name
+
+
 @dataclass
 class Block:
     """One fenced block; its code is in the lines line + 1 to line + count of the file (from 1)."""
@@ -30,7 +35,7 @@ class Block:
 
     @property
     def where(self) -> str:
-        return f"{self.path.name}:{self.line}"
+        return f"{shown(self.path)}:{self.line}"
 
     @property
     def lang(self) -> str:
@@ -145,7 +150,7 @@ HTML = re.compile(r"<(?!https?://)(?!/?(?:details|summary)>)[a-zA-Z/!][^<>]*>")
 def prose_problems(page: Page) -> List[str]:
     """Raw HTML, and links, anchors and pictures that are not there."""
     found: List[str] = []
-    name = page.path.name
+    name = shown(page.path)
     prose = [(number, bare(line)) for number, line in page.prose]
     for number, line in prose:
         for hit in HTML.findall(line):
