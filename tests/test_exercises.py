@@ -605,6 +605,8 @@ def test_editors_find_the_headers(folder: str, file: str) -> None:
 def test_start_overwrites_nothing(my: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert learner.main(["start", SAMPLE]) == 0
     assert f"make check-{SAMPLE}" in capsys.readouterr().out
+    last = (my / SAMPLE / "README.md").read_text().splitlines()[-1]
+    assert "`make` here" in last and f"`make check-{SAMPLE}`" in last and f"`make hint-{SAMPLE}`" in last
     (my / SAMPLE / "server.c").write_text("mine")
     assert learner.main(["start", SAMPLE]) == 1
     assert "is there already, and nothing was changed" in capsys.readouterr().out

@@ -43,6 +43,7 @@ FOR_TOOLS = {
     ".gitignore": "# Programs, and what the workbook's tools keep for themselves.\n"
     "server\nclient\ntest_*\n!test_*.*\navl_show\n*.o\n.lock\n.new-*\n",
 }
+COMMANDS = "\n---\n\n{build}In the project's folder, `make check-{name}` grades it, `make hint-{name}` gives a hint.\n"
 STARS = {1: "*", 2: "**", 3: "***", 4: "****"}
 
 
@@ -179,6 +180,8 @@ def lay_out(exercise: Exercise, folder: Path) -> None:
     for name, text in FOR_TOOLS.items():
         if not (folder.parent / name).exists():
             (folder.parent / name).write_text(text, encoding="utf-8")
+    with open(fresh / "README.md", "a", encoding="utf-8") as readme:
+        readme.write(COMMANDS.format(name=exercise.name, build="`make` here builds it. " * bool(exercise.programs)))
     fresh.rename(folder)
     print(f"{exercise.title} ({exercise.kind}, {exercise.points} points, some {exercise.minutes} minutes)")
     print(f"  the task:        my/{exercise.name}/README.md")
