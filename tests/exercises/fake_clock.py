@@ -58,6 +58,7 @@ class Clock:
     def server(self, **env: object) -> Server:
         """The submission's server under this clock; IDLE_TIMEOUT_MS=5000 and so on for its environment."""
         texts: Mapping[str, str] = {"FAKE_CLOCK": self.file, **{name: str(value) for name, value in env.items()}}
+        self._set("until", -1)  # a server that was killed in poll() has left its own: this one does not wait yet
         return self.build.server(env=texts)
 
     def _get(self, field: str) -> int:
