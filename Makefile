@@ -94,8 +94,9 @@ fuzz: export TEST_TIME_FACTOR ?= 4
 fuzz: ; @$(side_by_side) build-$(speaks_resp) && $(run) $(speaks_resp) -- -k "mutated_streams or same_bytes" $(ARGS)
 redis-check: ; @$(side_by_side) build-$(speaks_resp) && SERVER=redis-server $(run) --split $(speaks_resp) -- $(ARGS)
 
-demo: ; @$(side_by_side) build >/dev/null && $(python) tests/learn/demo.py $(CHAPTERS)
-demo-%: ; @$(side_by_side) build-$* >/dev/null && $(python) tests/learn/demo.py $*
+demo demo-%: quietly = echo "Building what is not built yet ..." && $(side_by_side) >/dev/null
+demo: ; @$(quietly) build && $(python) tests/learn/demo.py $(CHAPTERS)
+demo-%: ; @$(quietly) build-$* && $(python) tests/learn/demo.py $*
 diff-%: ; @$(python) tests/tools/stagediff.py $(subst -, ,$*)
 forward-%: ; @$(python) tests/tools/forward.py $*
 

@@ -53,7 +53,7 @@ def is_tested() -> bool:
 
 def tells_apart(name: bytes) -> bool:
     """Is this name of a command another one to the server under test than all commands? Redis compares names with
-    strcasecmp(), to which `get\\0x` is `get` where its table has both in one bucket: about once in 500 starts."""
+    strcasecmp(), to which `get\\0x` is `get` where its table has both in one bucket, by chance."""
     return b"\0" not in name or not is_tested()
 
 
