@@ -23,6 +23,7 @@
 
 enum {
     k_requests = 2000,
+    k_samples = 20,
     k_value = 20000,
     k_spare_fds = 50,
 };
@@ -108,12 +109,12 @@ static double look(pid_t pid, const char *file, const char *key) {
 static double cost_us(pid_t pid, int fd) {
     const char *get[] = {"get", "nothing"};
     double best = 1e9;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < k_samples; i++) {
         double before = look(pid, "schedstat", "");
-        for (int j = 0; j < k_requests / 5; j++) {
+        for (int j = 0; j < k_requests / k_samples; j++) {
             ask(fd, get, 2);
         }
-        double us = (look(pid, "schedstat", "") - before) / 1000 / (k_requests / 5);
+        double us = (look(pid, "schedstat", "") - before) / 1000 / (k_requests / k_samples);
         best = us < best ? us : best;
     }
     return best;
