@@ -164,7 +164,7 @@ int main(int argc, char **argv) {
         grown_kb = look(pid, "status", "VmRSS:") - before_kb;
         printf("%16ld   %12.1f   %7.0f\n", there, us, grown_kb);
     }
-    bool light = grown_kb < (double)n, quick = us < 4 * alone_us;
+    bool light = grown_kb < (double)n, quick = us < 10 * alone_us;
     printf("an idle connection takes %s than 1 KB, and a request beside %ld of them %s\n",
            light ? "less" : "more",
            n,
