@@ -33,7 +33,7 @@ enum {
     k_read_size = 16 << 10, // a read has room for at least this many bytes
     k_turn_work = 64 << 10, // work that ends a connection's turn: see g_data.work
     k_max_kept = 64 << 10,  // a larger buffer that is mostly empty is shrunk
-    k_max_pairs = k_max_msg / (k_str_head + 9), // in a reply; at most one name is empty
+    k_max_pairs = k_max_msg / (k_str_head + 9), // no more fit into a reply, even with empty names
     k_max_freed = 100000,
     k_accept_retry_ms = 100,
 };
@@ -427,7 +427,7 @@ static void do_zquery(const struct slice *args, struct buf *out) {
         znode = zset_query(zset, score, args[3].data, args[3].len, offset);
     }
     if (znode && limit > k_max_pairs && avl_offset(&znode->tree, k_max_pairs)) {
-        out_too_big(out); // at most one name is empty
+        out_too_big(out); // even with empty names
         return;
     }
     size_t max_size = buf_size(out) + k_max_msg;

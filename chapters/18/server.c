@@ -1938,7 +1938,7 @@ static void out_pairs(struct request *req, const struct zset *zset, struct place
                       const struct zrange_options *options, struct reply *out) {
     size_t n = places.end - places.begin;
     if (n > k_max_pairs) {
-        out_too_big(out); // at most one name is empty
+        out_too_big(out); // even with empty names
         return;
     }
     if (!may_take(req, n)) {
@@ -2046,7 +2046,7 @@ static void do_zquery(struct request *req, struct reply *out) {
     size_t left = znode ? zset_size(zset) - zset_rank(znode) : 0;
     size_t n = limit > 0 && (uint64_t)limit < left ? (size_t)limit : left;
     if (n > k_max_pairs) {
-        out_too_big(out); // at most one name is empty
+        out_too_big(out); // even with empty names
         return;
     }
     if (!may_take(req, n)) {
