@@ -63,7 +63,7 @@ enum pattern {
     AT_ONCE,   // all keys come in the first millisecond; each TTL is 10 s
     EQUAL,     // from here on keys come evenly, as many in 10 s; each TTL is 10 s
     UNIFORM,   // 0 to 20 s
-    LONG_TAIL, // 16 ms to 32 s: between one power of two and the next as many as after it
+    LONG_TAIL, // 16 ms to 32 s: half are below 32 ms, half of the others below 64, and so on
     RENEWED,   // 10 s from the last time that the key was asked for
     NUM_PATTERNS,
 };
@@ -340,8 +340,9 @@ static size_t ttl_bytes(void) {
         return lab.heap.cap * sizeof(struct heap_item) + n * sizeof(uint32_t);
     case LAZY:
         return n * sizeof(int64_t);
-    default: // malloc() adds 8
-        return n * (sizeof(struct deadline) + 8) + buckets * sizeof(struct hnode *);
+    default: // malloc() adds 8, and gives multiples of 16
+        return n * ((sizeof(struct deadline) + 8 + 15) / 16 * 16) +
+               buckets * sizeof(struct hnode *);
     }
 }
 

@@ -1434,8 +1434,8 @@ static void do_swapdb(struct request *req, struct reply *out) {
     }
 }
 
-// Has the key args[1] be called args[2], and keep its deadline. Returns whether it did; where it did
-// not, has replied why: there is no such key, or `nx` is set and there is one with the name.
+// Renames the key args[1] to args[2]; its deadline stays. Returns whether it did. If not, it has
+// replied why: there is no such key, or `nx` is set and a key has the name.
 static bool rename_key(struct request *req, bool nx, struct reply *out) {
     struct db *db = req->conn->db;
     const struct slice *key = &req->args[1], *name = &req->args[2];
