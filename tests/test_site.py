@@ -103,7 +103,10 @@ def test_numbered_lines_are_those_of_the_sources(site: Path) -> None:
                 text = unescape(re.sub(r"<[^>]*>", "", html))
                 assert text == lines[int(number) - 1], f"{name}: {path[1]}:{number}"
                 looked += 1
-    assert looked > 5000
+    assert looked > 4000
+    page = (site / "book/03-hello.html").read_text(encoding="utf-8")
+    first = re.search(r'<figure class="listing [^"]*" id="step-1">.*?</figure>', page, re.S)
+    assert first and "data-n" not in first[0], "a first version has no numbers: a part of its lines goes again"
 
 
 def test_each_function_leads_to_where_it_is_built(site: Path) -> None:

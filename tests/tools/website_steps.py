@@ -28,6 +28,7 @@ class View:
     lines: List[Line]
     number: int = 0  # of the step
     edit: bool = False  # only what changes is shown
+    numbered: bool = True  # its line numbers are shown
 
 
 def views(page: Page) -> Dict[int, View]:
@@ -46,9 +47,18 @@ def views(page: Page) -> Dict[int, View]:
             names = [plain(name) for unit in units for name in unit.members or (unit.name or unit.kind,)]
             names = names or list(map(plain, step.names))
             view = View(file, names, what(step, names), lines(step, was, units, files, final), 0, step.verb == "edit")
+            view.numbered = stands(view)
         view.number = number
         found[step.block.line] = view
     return found
+
+
+def stands(view: View) -> bool:
+    """Is this code as it stands in the end? A first version would have numbers here and there, which lead nowhere."""
+    kept = [line for line in view.lines if line.mark != "del" and not line.folded]
+    numbers = [line.number for line in kept if line.text.strip()]
+    together = view.edit or not numbers or numbers[-1] - numbers[0] < len(view.lines)
+    return all(numbers) and together
 
 
 def plain(name: str) -> str:

@@ -353,6 +353,7 @@ class Text:
         label = f'<a href="{self.source(view.file, (numbers or [0])[0])}">{escape(view.file.rpartition("/")[2])}</a>'
         shown = website_steps.some([name for name in view.names if name not in ("top", "includes")] or view.names)
         label += f" <b>{escape(shown)}</b>" if shown else ""
-        body = website_code.code(view.lines, website_code.language(view.file))
+        lines = view.lines if view.numbered else [line._replace(number=0) for line in view.lines]
+        body = website_code.code(lines, website_code.language(view.file))
         kind = f"{'step ' * bool(view.number)}numbered{' edit' * view.edit}"
         return frame(body, label, view.what, kind, f"step-{view.number}" if view.number else "")
