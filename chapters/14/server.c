@@ -1017,8 +1017,8 @@ static int next_timer_ms(int64_t now_ms) {
 }
 
 // Closes the connections that had been idle for too long at `now_ms`, and removes keys that have
-// expired, until that was max_works. If some are left, next_timer_ms() returns 0, and the next turn
-// goes on with them.
+// expired, but stops after max_works keys and pairs. If some are left, next_timer_ms() returns 0,
+// and the next turn goes on with them.
 static void process_timers(int64_t now_ms) {
     struct conn *conn;
     while ((conn = first_idle()) && now_ms > conn->idle_start + g_data.idle_timeout_ms) {
