@@ -155,8 +155,8 @@ static inline void zset_del(struct zset *zset, struct znode *znode) {
     free(znode);
 }
 
-// Returns the pair `offset` places after the first one that is not less than (score, name), or
-// after the place one past the last where all are less; NULL where no pair is there. Borrowed.
+// Returns the pair `offset` places after the first one that is not less than (score, name); where
+// all are less, counts from the place behind the last. NULL where no pair is there. Borrowed.
 // Cost: O(log n), whatever the offset.
 static inline struct znode *zset_query(struct zset *zset, double score, const uint8_t *name,
                                        size_t len, int64_t offset) {
