@@ -49,7 +49,7 @@ class Line(NamedTuple):
 
     text: str
     mark: str = ""  # ins: it comes; del: it goes
-    number: int = 0  # in the file of the stage; 0 where it is not there
+    number: int = 0  # in the file; 0 where it is not there
     folded: bool = False  # it is not shown until it is asked for
     extra: str = ""  # HTML behind it
 

@@ -1,16 +1,16 @@
-"""What a learner sees of a step or a listing: its lines, where they stand in the stage, what is left out."""
+"""What a learner sees of a step or a listing: its lines, where they stand in the file, what is left out."""
 from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from typing import Dict, Iterable, List, Sequence
+from typing import Dict, List, Sequence
 
 import book
 import book_edits
 import book_steps
 import book_units
 from book_blocks import Block, BookError, Page
-from book_steps import Files, Step
+from book_steps import Step
 from book_units import Unit
 from layout import ROOT
 from website_code import Line
@@ -28,7 +28,6 @@ class View:
     lines: List[Line]
     number: int = 0  # of the step
     edit: bool = False  # only what changes is shown
-    numbered: bool = True  # its line numbers are shown
 
 
 def views(page: Page) -> Dict[int, View]:
@@ -45,20 +44,12 @@ def views(page: Page) -> Dict[int, View]:
             view.what = f"supplied: copy it from {file}"
         else:
             names = [plain(name) for unit in units for name in unit.members or (unit.name or unit.kind,)]
-            names = names or list(map(plain, step.names))
-            view = View(file, names, what(step, names), lines(step, was, units, files, final), 0, step.verb == "edit")
-            view.numbered = stands(view)
+            names = list(dict.fromkeys(names or map(plain, step.names)))  # a banner may be called as its function is
+            shown = lines(step, was, units, files[step.file])
+            view = View(file, names, what(step, names), shown, 0, step.verb == "edit")
         view.number = number
         found[step.block.line] = view
     return found
-
-
-def stands(view: View) -> bool:
-    """Is this code as it stands in the end? A first version would have numbers here and there, which lead nowhere."""
-    kept = [line for line in view.lines if line.mark != "del" and not line.folded]
-    numbers = [line.number for line in kept if line.text.strip()]
-    together = view.edit or not numbers or numbers[-1] - numbers[0] < len(view.lines)
-    return all(numbers) and together
 
 
 def plain(name: str) -> str:
@@ -79,43 +70,31 @@ def what(step: Step, names: List[str]) -> str:
     return said + (": a first version" if step.provisional else "")
 
 
-def places(want: Sequence[str], there: Sequence[str], first: int = 1) -> List[int]:
+def places(want: Sequence[str], there: Sequence[str]) -> List[int]:
     """For each line that is wanted the number that it has among these; 0 where it is not there."""
     found = [0] * len(want)
     for a, b, size in difflib.SequenceMatcher(None, want, there, False).get_matching_blocks():
-        found[a : a + size] = range(first + b, first + b + size)
+        found[a : a + size] = range(1 + b, 1 + b + size)
     return found
 
 
-def numbered(units: Iterable[Unit], final: Sequence[Unit]) -> List[Line]:
-    """The lines of these units, joined, with their numbers in the finished file."""
-    found: List[Line] = []
-    for unit in units:
-        text, at = unit.text.splitlines(), book_units.index_of(final, unit)
-        there = final[at].text.splitlines() if at is not None else []
-        above = sum(each.text.count("\n") + 1 for each in final[:at])
-        numbers = places(text, there, above + 1)
-        found.append(Line("", "", above if numbers[0] == above + 1 else 0))  # the blank line above it
-        found += [Line(line, "", number) for line, number in zip(text, numbers)]
-    return found[1:]
-
-
-def lines(step: Step, was: Sequence[Unit], units: List[Unit], files: Files, final: Files) -> List[Line]:
-    """The lines of a step."""
+def lines(step: Step, was: Sequence[Unit], units: List[Unit], now: Sequence[Unit]) -> List[Line]:
+    """The lines of a step that makes `now` of a file that was otherwise; their numbers are those of `now`."""
     named = [was[book_units.find(was, name)] for name in step.names] if step.verb not in ("new", "add") else []
     old = book_units.join(named).splitlines()
     if step.verb in ("remove", "move"):
         shown = list(map(str.strip, step.block.code.splitlines()))
         return [Line(text, "del" * (step.verb == "remove"), 0, text.strip() not in shown) for text in old]
-    now = numbered(units, final[step.file])
+    first = 1 + sum(unit.text.count("\n") + 1 for unit in now[: now.index(units[0])])
+    new = [Line(text, "", number) for number, text in enumerate(book_units.join(units).splitlines(), first)]
     if step.verb == "edit":
-        return edit(step.block.code, old, now)
+        return edit(step.block.code, old, new)
     if step.verb == "replace":
-        gone = book_units.join([unit for unit in was if unit not in files[step.file]]).splitlines()
-        stays = places([line.text for line in now], gone)
-        if sum(map(bool, stays)) > len(now) / 3:  # else it is as good as new
-            now = [line if old else line._replace(mark="ins") for line, old in zip(now, stays)]
-    return elided(step.block, now)
+        gone = book_units.join([unit for unit in was if unit not in now]).splitlines()
+        stays = places([line.text for line in new], gone)
+        if sum(map(bool, stays)) > len(new) / 3:  # else it is as good as new
+            new = [line if old else line._replace(mark="ins") for line, old in zip(new, stays)]
+    return elided(step.block, new)
 
 
 def elided(block: Block, whole: List[Line]) -> List[Line]:

@@ -347,13 +347,12 @@ class Text:
         return frame(body, label, what, kind or lang)
 
     def view(self, view: website_steps.View) -> str:
-        numbers = [line.number for line in view.lines if line.number]
-        if view.file.endswith((".c", ".h")):  # all of its lines may go
-            numbers += [item.code for item in source(view.file).items if item.name in view.names]
-        label = f'<a href="{self.source(view.file, (numbers or [0])[0])}">{escape(view.file.rpartition("/")[2])}</a>'
+        at = [line.number for line in view.lines if line.number and not view.number]
+        if view.file.endswith((".c", ".h")):
+            at = [item.code for item in source(view.file).items if item.name in view.names] or at
+        label = f'<a href="{self.source(view.file, at[0] if at else 0)}">{escape(view.file.rpartition("/")[2])}</a>'
         shown = website_steps.some([name for name in view.names if name not in ("top", "includes")] or view.names)
         label += f" <b>{escape(shown)}</b>" if shown else ""
-        lines = view.lines if view.numbered else [line._replace(number=0) for line in view.lines]
-        body = website_code.code(lines, website_code.language(view.file))
+        body = website_code.code(view.lines, website_code.language(view.file))
         kind = f"{'step ' * bool(view.number)}numbered{' edit' * view.edit}"
         return frame(body, label, view.what, kind, f"step-{view.number}" if view.number else "")

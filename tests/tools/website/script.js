@@ -190,6 +190,9 @@ document.addEventListener("keydown", (event) => {
 for (const term of all("a.term")) {
   for (const name of ["mouseleave", "blur"]) term.addEventListener(name, () => term.classList.remove("shut"));
 }
+for (const line of all(".code pre > :is(span, ins, del)")) { // where its second row begins, if it needs one
+  line.style.setProperty("--indent", line.textContent.search(/\S|$/));
+}
 for (const area of all(".code, .scroll")) {
   if (area.scrollWidth <= area.clientWidth) continue;
   Object.assign(area, { tabIndex: 0, role: "region", ariaLabel: "scrolls sideways" });
