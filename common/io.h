@@ -11,7 +11,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-// Reads `n` bytes into `buf`. Returns n; fewer where the input ended before; -1 with errno.
+// Reads `n` bytes into `buf`. Returns n; fewer if the input ends first; -1 with errno.
 static inline ssize_t read_full(int fd, void *buf, size_t n) {
     uint8_t *cur = buf;
     size_t left = n;
