@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 // Prints one line on standard error, cut at 4096 bytes. Formats as printf() does; adds the newline.
-// Where standard error is a pipe that nobody empties, the line is dropped: a server must not stop
+// If standard error is a pipe that nobody empties, the line is dropped: a server must not stop
 // because its log is not read.
 __attribute__((format(printf, 1, 2))) static inline void msg(const char *fmt, ...) {
     char line[4096];
@@ -57,7 +57,7 @@ __attribute__((format(printf, 1, 2), noreturn)) static inline void die(const cha
 
 // Opens /dev/null where standard input, output or error is closed, as in `./server 2>&-`. A new
 // descriptor gets the lowest number that is free: a client would get 2, and read our messages.
-// To be called before anything else is opened. Ends the program where it cannot.
+// Call it before anything else is opened. Ends the program if it cannot.
 static inline void hold_std_fds(void) {
     for (int fd = 0; fd <= STDERR_FILENO; fd++) {
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd) {
@@ -66,8 +66,8 @@ static inline void hold_std_fds(void) {
     }
 }
 
-// Returns the number in environment variable `name`, or `fallback` where it is not set or empty.
-// Ends the program with one line where it is not a whole number from `min` to `max`.
+// Returns the number in environment variable `name`, or `fallback` if it is not set or empty.
+// Ends the program with one line if it is not a whole number from `min` to `max`.
 static inline long env_long(const char *name, long fallback, long min, long max) {
     const char *text = getenv(name);
     if (!text || !*text) {
@@ -89,7 +89,7 @@ static inline uint16_t env_port(void) {
 }
 
 // Returns the IPv4 address in environment variable `name` (BIND or HOST), in network byte order;
-// 127.0.0.1 where it is not set or empty. Ends the program with one line where it is no address.
+// 127.0.0.1 if it is not set or empty. Ends the program with one line if it is no address.
 static inline struct in_addr env_ip(const char *name) {
     const char *text = getenv(name);
     if (!text || !*text) {
@@ -103,7 +103,7 @@ static inline struct in_addr env_ip(const char *name) {
     return ip;
 }
 
-// Writes out what was printed on standard output. Ends the program with one line where that takes
+// Writes out what was printed on standard output. Ends the program with one line if that takes
 // no more, such as a full disk or a pipe that nobody reads any longer.
 static inline void flush_stdout(void) {
     if (fflush(stdout) != 0 || ferror(stdout)) {

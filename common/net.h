@@ -13,7 +13,7 @@
 #include "base.h"
 
 // Returns a socket that listens on TCP `ip`:`port` (0: any free port) and says so on standard error.
-// For start-up: ends the program with one line where it cannot. The caller closes the socket.
+// For start-up: ends the program with one line if it cannot. The caller closes the socket.
 static inline int tcp_listen(struct in_addr ip, uint16_t port) {
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     if (fd < 0) {
