@@ -747,9 +747,9 @@ def client_that_is_in_time(chapter: int) -> None:
 
 @case(since=12)
 def our_own_queue_is_no_idleness(chapter: int) -> None:
-    """Fifty clients ask for what takes long, so most of them wait until others have been answered. In the middle of
+    """Many clients ask for what takes long, so most of them wait until others have been answered. In the middle of
     that the server is stopped for longer than the idle timeout: none of them is closed for it."""
-    n, times, ms = 50, 60 if chapter < wire.KEYSPACE_FROM else 10, int(limit(500))
+    n, times, ms = *((50, 60) if chapter < wire.KEYSPACE_FROM else (15, 10)), int(limit(1000))
     reply = answered(chapter, [])
     with timed(chapter, ms) as server, ExitStack() as stack:
         keys = long_request(stack.enter_context(server.connect()))

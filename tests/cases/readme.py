@@ -25,7 +25,7 @@ def sessions(chapter: int) -> None:
         check_session(str(path))
 
 
-@case(since=3, inside=True)
+@case(since=3, inside=True, time_limit=60)
 def readme_session(chapter: int) -> None:
     check_session(str(ROOT / "chapters" / f"{chapter:02}" / "README.md"))
 
