@@ -130,18 +130,16 @@ class Site:
                 for name in view.names if view.number else ():
                     self.built[file, name].append((f"{text.url}#step-{view.number}", text.page.chapter))
         entries = [self.text(path).entry for path in self.book if path != "book/README.md"]
-        entries.sort(key=lambda e: not e.url.endswith("index.html"))
-        pages = [e for e in entries if e.url.count("/") == 1]
-        self.chapters = [e for e in pages if e.number.isdigit()]
-        told = [e.number for e in self.chapters]  # a stage that the book does not tell of yet stands for its chapter
-        self.chapters += [self.text(f"chapters/{c}/README.md").entry for c in chapters() if c not in told]
-        self.chapters.sort(key=lambda e: e.number)
-        self.appendices = [e for e in pages if e.number and not e.number.isdigit()]
+        told = {e.number: e for e in entries}  # a stage that the book does not tell of yet stands for its chapter
+        told.update({c: self.text(f"chapters/{c}/README.md").entry for c in chapters() if c not in told})
+        self.chapters = [told[number] for number in sorted(told) if number.isdigit()]
+        self.appendices = [e for e in entries if e.number and not e.number.isdigit()]
         beside = [Entry("book/index.html", "", "How to use this book"), Entry(EXERCISES, "", "Exercises")]
-        beside += [Entry(STAGES, "", "Stages and differences"), *(e for e in pages if not e.number)]
+        beside += [Entry(STAGES, "", "Stages and differences")]
+        beside += [e for e in entries if not e.number and e.url.count("/") == 1]
         beside += [Entry("about.html", "", "About this workbook")]
+        teaching = sorted((e for e in entries if e.url.count("/") > 1), key=lambda e: not e.url.endswith("index.html"))
         self.side = [("The road", self.chapters), ("Appendices", self.appendices), ("Beside it", beside)]
-        teaching = [e for e in entries if e not in pages]
         self.side += [("Teaching", teaching)] if teaching else []
         self.terms = terms_of(self.text(GLOSSARY).page)
         self.index += [(t.name, f"{url_of(GLOSSARY)}#{t.anchor}", "Glossary", t.sentence) for t in self.terms]
@@ -171,7 +169,7 @@ class Site:
         url, files = text.url, []
         for file in [path.name for path in sources(name)] + ["Makefile"]:
             path = f"chapters/{name}/{file}"
-            self.file(path, [(url, f"Stage {name}")])
+            self.file(path)
             lines = f"{source(path).code_lines()} lines of code" if file.endswith(".c") else ""
             files.append((a(url, url_of(path), file), lines))
         files += [(a(url, f"common/{h}.html", f"common/{h}"), "joins common/ here") for h in headers.joining(name)]
@@ -184,19 +182,19 @@ class Site:
         row = [Entry(f"chapters/{c}/index.html", "Stage", c) for c in chapters()]
         self.page(url, f"Stage {name}", html, "text", [(STAGES, "Stages")], row)
 
-    def file(self, path: str, crumbs: Iterable[Link] = ()) -> None:
+    def file(self, path: str) -> None:
         """A source with line numbers; its functions lead to where the book builds them."""
-        url, name, extra = url_of(path), Path(path).name, {}
-        if re.match(r"(chapters/\d\d|common)/[^/]+\.[ch]$", path):
-            stage = path.split("/")[1] if path.startswith("chapters") else chapters()[-1]
-            for item in source(path).of_kind(*stages.DECLARED):
-                found = self.built.get((path if path.startswith("common/") else name, item.name), [])
-                steps = [(step, chapter) for step, chapter in found if chapter <= stage]
-                links = " ".join(a(url, *reversed(last)) for last in {chapter: step for step, chapter in steps}.items())
-                if links:
-                    extra[item.code] = f'<span class="built">built in {links}</span>'
-                there = steps[0][0] if steps else f"{url}#L{item.code}"
-                self.index.append((item.name, there, f"{item.kind}, {path}", ""))
+        (folder, _, name), url, extra = path.rpartition("/"), url_of(path), {}
+        stage = folder[9:] if re.fullmatch(r"chapters/\d\d", folder) else ""
+        crumb = (f"{folder}/index.html", f"Stage {stage}" if stage else "common/")
+        crumbs = [crumb] if stage or folder == "common" else []
+        for item in source(path).of_kind(*stages.DECLARED) if crumbs and name.endswith((".c", ".h")) else ():
+            steps = self.built.get((name if stage else path, item.name), [])
+            found = [(step, chapter) for step, chapter in steps if chapter <= (stage or chapter)]
+            links = " ".join(a(url, *last) for last in {chapter: (step, chapter) for step, chapter in found}.values())
+            if links:
+                extra[item.code] = f'<span class="built">built in {links}</span>'
+            self.index.append((item.name, found[0][0] if found else f"{url}#L{item.code}", f"{item.kind}, {path}", ""))
         lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
         parts = [website_code.Line(text, "", at, False, extra.get(at, "")) for at, text in enumerate(lines, 1)]
         code = website_code.code(parts, website_code.language(path), "L")
@@ -208,16 +206,15 @@ class Site:
         """All stages, and a page for any two that do not differ in too much."""
         names, grid = chapters(), []
         for old in names[:-1]:
-            row = [f"<b>{old}</b>"]
+            grid.append([f"<b>{old}</b>"])
             for new in names[1:]:
-                pair = [(source(f"chapters/{old}/{f}"), source(f"chapters/{new}/{f}")) for f in PAIR]
-                count = sum(sum(stagediff.changed_lines(*each)) for each in pair) if old < new else 0
+                pairs = [[source(f"chapters/{name}/{file}") for name in (old, new)] for file in PAIR]
+                count = sum(sum(stagediff.changed_lines(*pair)) for pair in pairs) if old < new else 0
+                shown = str(count or "")
                 if old < new and (count <= MOST_DIFFERENT or before(new) == old):
                     self.difference(old, new)
-                    row.append(a(STAGES, f"diffs/{old}-{new}.html", str(count)))
-                else:
-                    row.append(str(count or ""))
-            grid.append(row)
+                    shown = a(STAGES, f"diffs/{old}-{new}.html", shown)
+                grid[-1].append(shown)
         rows = []
         for name in names:
             files = ", ".join(a(STAGES, f"chapters/{name}/{p.name}.html", p.name) for p in sources(name))
@@ -263,10 +260,10 @@ class Site:
     def exercise(self, each: Exercise, row: Sequence[Entry]) -> None:
         """The page of an exercise: its task, and hints that are folded."""
         text, chapter = self.text(f"{each.where}/README.md"), self.of_chapter(each.chapter)
-        facts = [f"<b>{each.kind}</b>", stars(each), f"{each.minutes} minutes", f"{each.points} points"]
-        facts.append("hand in " + ", ".join(f"<code>{name}</code>" for name in each.submit))
-        commands = (f"make start-{each.name}    # copies what it begins with to my/{each.name}\n"
-                    f"make check-{each.name}    # builds and grades what stands there\n")  # fmt: skip
+        hand_in = "hand in " + ", ".join(f"<code>{name}</code>" for name in each.submit)
+        facts = f"<b>{each.kind}</b>", stars(each), f"{each.minutes} minutes", f"{each.points} points", hand_in
+        commands = f"make start-{each.name}    # copies what it begins with to my/{each.name}\n"
+        commands += f"make check-{each.name}    # builds and grades what stands there\n"
         top = f'<p class="facts">{"".join(f"<span>{fact}</span> " for fact in facts)}</p>{typed(commands)}'
         html = text.html()
         self.find(text.url, f"Exercise {each.name}", html)
@@ -279,17 +276,16 @@ class Site:
     def exercise_index(self) -> None:
         """A page for each exercise, and one with all of them: radio buttons leave some rows out, by CSS alone."""
         entries = [Entry(url_of(f"{e.where}/README.md"), e.name, e.title) for e in self.exercises]
-        rows, boxes, rules = [], "", ""
+        rows, boxes, rules, chapter = [], "", "", ""
         for entry, each in zip(entries, self.exercises):
             self.exercise(each, entries)
-            here = f' id="chapter-{each.chapter}"' if f'id="chapter-{each.chapter}"' not in str(rows) else ""
-            minutes = " ".join(f"m-{most}" for most in MINUTES if each.minutes <= most)
-            rows.append((
-                f'<span class="c-{each.chapter}"{here}>{a(EXERCISES, entry.url, each.name)}</span>',
-                escape(each.title, False), f'<span class="k-{each.kind}">{each.kind}</span>',
-                f'<span class="d-{each.difficulty}">{stars(each)}</span>',
-                f'<span class="{minutes}">{each.minutes}</span>', str(each.points),
-            ))  # fmt: skip
+            here = f' id="chapter-{each.chapter}"' if each.chapter != chapter else ""
+            chapter = each.chapter
+            keys = [f"c-{chapter}", f"k-{each.kind}", f"d-{each.difficulty}"]
+            keys += [f"m-{most}" for most in MINUTES if each.minutes <= most]
+            name = f'<span class="{" ".join(keys)}"{here}>{a(EXERCISES, entry.url, each.name)}</span>'
+            title = escape(each.title, False)
+            rows.append((name, title, each.kind, stars(each), str(each.minutes), str(each.points)))
         radio = '<label><input type="radio" name="{}"{}>{}</label>'.format
         for legend, options in (
             ("Chapter", {f"c-{each.chapter}": each.chapter for each in self.exercises}),
@@ -313,16 +309,15 @@ class Site:
         text = self.text("README.md")
         about = " ".join("\n".join(text.page.lines).split("\n\n")[1].split())
         lead = " ".join(re.split(r"(?<=\.) (?=[A-Z])", about)[:3])
-        rows = [row for row in map(cells, self.text("book/README.md").page.lines) if len(row) == 3]
-        builds = {number: text.inline(what) for number, _, what in rows}
+        rows = map(cells, self.text("book/README.md").page.lines)
+        builds = {row[0]: text.inline(row[2]) for row in rows if len(row) == 3}
         sizes = {name: source(f"chapters/{name}/server.c").code_lines() for name in chapters()}
         road = []
-        for entry in self.chapters:
-            name = f"<b>{entry.number}</b> <strong>{escape(entry.title, False)}</strong>"
-            size = sizes.get(entry.number, 0)
+        for url, number, title in self.chapters:
+            name = a("", url, f"<b>{number}</b> <strong>{escape(title, False)}</strong>")
+            size = sizes.get(number, 0)
             bar = f'<span class="size" style="--share:{size / max(sizes.values()):.3f}">{size}</span>' if size else ""
-            said = f"<span>{builds.get(entry.number, '')}</span>"
-            road.append(f'<li data-page="{entry.url}">{a("", entry.url, name)} {said}{bar}</li>')
+            road.append(f'<li data-page="{url}">{name} <span>{builds.get(number, "")}</span>{bar}</li>')
         whats = re.split(r"```\n.*?```\n", "\n".join(text.page.lines).split("## Two commands\n")[1], flags=re.DOTALL)
         commands = zip(whats, text.page.blocks[:2])
         more = [(entry.url, escape(entry.title, False)) for _, entries in self.side[1:] for entry in entries]
@@ -341,9 +336,7 @@ class Site:
             self.stage(name)
         self.stage_index()
         self.exercise_index()
-        for header in headers.headers():
-            self.file(f"common/{header}", [("common/index.html", "common/")])
-        self.wanted += self.book
+        self.wanted += self.book + [f"common/{header}" for header in headers.headers()]
         while self.wanted:
             path = self.wanted.pop()
             if url_of(path) not in self.pages and not path.endswith(".svg"):

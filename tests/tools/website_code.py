@@ -5,8 +5,8 @@ import difflib
 import re
 from functools import lru_cache
 from html import escape
-from itertools import groupby
-from typing import Container, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from itertools import count, groupby
+from typing import Container, Dict, List, NamedTuple, Sequence, Set, Tuple
 
 from harness.session import EXIT, HERE_DOC
 from stagediff import Opcode
@@ -41,6 +41,7 @@ GRAMMARS = {
 LANGUAGES = {name: re.compile(grammar, re.M | re.S) for name, grammar in GRAMMARS.items()}
 SUFFIXES = {".c": "c", ".h": "c", ".py": "python", ".sh": "sh", "Makefile": "make"}
 WORD = re.compile(r"\w+|[^\w\s]")
+CONTEXT = 3  # lines that are shown above and below what differs
 Columns = Dict[int, Set[int]]  # by the index of the line
 
 
@@ -78,8 +79,8 @@ def element(line: Line, html: str, name: str = "") -> str:
     return f"<{tag}{here}{number}>{html}{line.extra}\n</{tag}>"
 
 
-def fold(pre: str, count: int) -> str:
-    return f"<details><summary>{count} line{'s' * (count != 1)} more</summary>{pre}</details>" if count else ""
+def fold(pre: str, size: int) -> str:
+    return f"<details><summary>{size} line{'s' * (size != 1)} more</summary>{pre}</details>" if size else ""
 
 
 def code(lines: Sequence[Line], lang: str, name: str = "") -> str:
@@ -100,7 +101,7 @@ def plain(text: str, lang: str) -> str:
 
 def terminal(text: str) -> str:
     """A session: what is typed, what is printed, and in which of the two terminals."""
-    out: List[Tuple[str, str]] = []
+    out = []
     who, document, interrupted = "cli", "", False  # document: the word that ends what is typed into a command
     for line in text.splitlines():
         prompt = "" if document else re.match(r"(?:server)?\$ |server\||server(?=\^C)|", line)[0]  # type: ignore[index]
@@ -109,8 +110,8 @@ def terminal(text: str) -> str:
             who = "srv" if prompt.startswith("server") else "cli"
         interrupted = prompt == "server"
         tag = "kbd" if typed else "i" if line.startswith("# ") else "b" if interrupted or EXIT.match(line) else ""
-        said = escape(line[len(prompt) :], False)
-        html = f"<{tag}>{said}</{tag}>" if tag else said
+        html = escape(line[len(prompt) :], False)
+        html = f"<{tag}>{html}</{tag}>" if tag else html
         out.append((who, f"<s>{prompt}</s>{html}\n" if prompt else f"{html}\n"))
         opens = HERE_DOC.search(line) if prompt else None
         document = opens[2] if opens and typed else "" if line.strip() == document else document
@@ -142,43 +143,38 @@ def differing(old: Sequence[str], new: Sequence[str]) -> Tuple[Columns, Columns]
     return columns
 
 
-def marked(html: str, columns: Optional[Container[int]]) -> str:
+def marked(html: str, columns: Container[int]) -> str:
     """A line of HTML with these columns of its text marked."""
-    if not columns:
-        return html
-    out, at = [], 0
-    for piece in re.findall(r"<[^>]*>|&\w+;|.", html):
-        is_text = piece[0] != "<"
-        out.append(f"<mark>{piece}</mark>" if is_text and at in columns else piece)
-        at += is_text
+    at = count()
+    pieces = re.findall(r"<[^>]*>|&\w+;|.", html) if columns else [html]
+    out = (f"<mark>{piece}</mark>" if piece[:1] != "<" and next(at) in columns else piece for piece in pieces)
     return "".join(out).replace("</mark><mark>", "")
 
 
-def beside(old: Sequence[str], new: Sequence[str], opcodes: Sequence[Opcode], name: str, context: int = 3) -> str:
+def beside(old: Sequence[str], new: Sequence[str], opcodes: Sequence[Opcode], name: str) -> str:
     """Two C sources side by side, as the opcodes of stagediff have it; what stays is folded but for a few lines."""
     was, now = (coloured("\n".join(text), "c") for text in (old, new))
 
-    def side(kind: str, mark: str, first: int, end: int, columns: Columns) -> str:
-        lines, ids = (now, name) if kind == "now" else (was, "")
-        rows = [
-            element(Line("", mark, at + 1), marked(lines[at], columns.get(at - first)), ids) for at in range(first, end)
-        ]
-        return f'<pre class="{kind}">{"".join(rows)}</pre>'
+    def side(start: str, html: Sequence[str], first: int, end: int, mark: str = "", columns: Columns = {}) -> str:
+        ids = name if html is now else ""
+        rows = (marked(html[at], columns.get(at - first, ())) for at in range(first, end))
+        lines = (element(Line("", mark, number), row, ids) for number, row in enumerate(rows, first + 1))
+        return f'<pre {start}>{"".join(lines)}</pre>'
 
     def same(a: int, b: int, size: int) -> str:
-        both = side("was", "", a, a + size, {}).replace("<pre", '<pre aria-hidden="true"', 1)
-        return f'<div class="hunk same">{both}{side("now", "", b, b + size, {})}</div>' if size else ""
+        both = side('aria-hidden="true" class="was"', was, a, a + size) + side('class="now"', now, b, b + size)
+        return f'<div class="hunk same">{both}</div>' if size else ""
 
     out: List[str] = []
     for number, (tag, a1, a2, b1, b2) in enumerate(opcodes):
         if tag != "equal":
             left, right = differing(old[a1:a2], new[b1:b2])
-            out.append(f'<div class="hunk">{side("was", "del", a1, a2, left)}{side("now", "ins", b1, b2, right)}</div>')
+            both = side('class="was"', was, a1, a2, "del", left) + side('class="now"', now, b1, b2, "ins", right)
+            out.append(f'<div class="hunk">{both}</div>')
             continue
-        head, tail = context * (number > 0), context * (number < len(opcodes) - 1)
+        head, tail = CONTEXT * (number > 0), CONTEXT * (number < len(opcodes) - 1)
         if a2 - a1 <= head + tail + 4:
             head, tail = a2 - a1, 0
         size = a2 - a1 - head - tail
-        folded = fold(same(a1 + head, b1 + head, size), size)
-        out += [same(a1, b1, head), folded, same(a2 - tail, b2 - tail, tail)]
+        out += [same(a1, b1, head), fold(same(a1 + head, b1 + head, size), size), same(a2 - tail, b2 - tail, tail)]
     return f'<div class="code beside">{"".join(out)}</div>'

@@ -38,7 +38,7 @@ def views(page: Page) -> Dict[int, View]:
     for number, step in enumerate(steps, 1):
         was = list(files.get(step.file, []))
         units = book_steps.apply(step, files, final)
-        file = step.file if step.file.startswith("common/") else f"chapters/{page.chapter}/{step.file}"
+        file = str(book.source_path(page, step.file).relative_to(ROOT))
         if step.verb == "supplied":
             view = listing(page, step.block)
             view.what = f"supplied: copy it from {file}"
@@ -74,7 +74,7 @@ def places(want: Sequence[str], there: Sequence[str]) -> List[int]:
     """For each line that is wanted the number that it has among these; 0 where it is not there."""
     found = [0] * len(want)
     for a, b, size in difflib.SequenceMatcher(None, want, there, False).get_matching_blocks():
-        found[a : a + size] = range(1 + b, 1 + b + size)
+        found[a : a + size] = range(b + 1, b + 1 + size)
     return found
 
 
@@ -83,17 +83,16 @@ def lines(step: Step, was: Sequence[Unit], units: List[Unit], now: Sequence[Unit
     named = [was[book_units.find(was, name)] for name in step.names] if step.verb not in ("new", "add") else []
     old = book_units.join(named).splitlines()
     if step.verb in ("remove", "move"):
-        shown = list(map(str.strip, step.block.code.splitlines()))
+        shown = [line.strip() for line in step.block.code.splitlines()]
         return [Line(text, "del" * (step.verb == "remove"), 0, text.strip() not in shown) for text in old]
     first = 1 + sum(unit.text.count("\n") + 1 for unit in now[: now.index(units[0])])
     new = [Line(text, "", number) for number, text in enumerate(book_units.join(units).splitlines(), first)]
     if step.verb == "edit":
         return edit(step.block.code, old, new)
-    if step.verb == "replace":
-        gone = book_units.join([unit for unit in was if unit not in now]).splitlines()
-        stays = places([line.text for line in new], gone)
-        if sum(map(bool, stays)) > len(new) / 3:  # else it is as good as new
-            new = [line if old else line._replace(mark="ins") for line, old in zip(new, stays)]
+    gone = book_units.join([unit for unit in was if unit not in now]).splitlines()
+    stays = places([line.text for line in new], gone)
+    if sum(map(bool, stays)) > len(new) / 3:  # else it is as good as new
+        new = [line if old else line._replace(mark="ins") for line, old in zip(new, stays)]
     return elided(step.block, new)
 
 
@@ -127,6 +126,6 @@ def listing(page: Page, block: Block) -> View:
     want = book.listing(page, block).splitlines()
     path = book.source_path(page, words[0])
     names = [] if words[1:2] == ["lines"] else [plain(n) for w in words[1:] if w != "bare" for n in w.split(",")]
-    there = zip(want, places(want, path.read_text(encoding="utf-8").splitlines()))
-    whole = [Line(text, "", number) for text, number in there]
+    numbers = places(want, path.read_text(encoding="utf-8").splitlines())
+    whole = [Line(text, "", number) for text, number in zip(want, numbers)]
     return View(str(path.relative_to(ROOT)), names, "as it is", elided(block, whole))

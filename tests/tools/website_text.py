@@ -122,11 +122,10 @@ def sort_of(html: str) -> str:
 
 def frame(body: str, label: str, what: str, kind: str = "", anchor: str = "") -> str:
     """A block of code with its label."""
-    label += f" <span>{escape(what)}</span>" if what else ""
-    if anchor:
-        label = f'<a class="self" href="#{anchor}">{anchor.replace("-", " ")}</a> {label}'
-    caption = f"<figcaption>{label.strip()}</figcaption>" if label else ""
     here = f' id="{anchor}"' if anchor else ""
+    itself = f'<a class="self" href="#{anchor}">{anchor.replace("-", " ")}</a> ' if anchor else ""
+    caption = f"{itself}{label} <span>{escape(what)}</span>" if what else itself + label
+    caption = f"<figcaption>{caption.strip()}</figcaption>" if caption else ""
     return f'<figure class="{f"listing {kind}".strip()}"{here}>{caption}{body}</figure>'
 
 
@@ -156,8 +155,8 @@ class Text:
     def entry(self) -> Entry:
         """"# Chapter 06. The event loop" is ("06", "The event loop")."""
         title = next((line[2:] for line in self.page.lines if line.startswith("# ")), self.path)
-        number = re.match(r"(?:Chapter|Appendix) (\w+)[.:] ", title)
-        return Entry(self.url, number[1] if number else "", title[number.end() :] if number else title)
+        _, number, title = ["", "", *re.split(r"^(?:Chapter|Appendix) (\w+)[.:] ", title)][-3:]
+        return Entry(self.url, number, title)
 
     def address(self, file: str) -> str:
         """The page of another file; it will be made."""
@@ -217,12 +216,11 @@ class Text:
         pieces = [getattr(self, str(each.lastgroup))(each[0]) for each in found]
         out = []
         for run in re.finditer(r"\?(a*p?)|.", "".join(map(sort_of, pieces))):
-            first, *answer = pieces[run.start() : run.end()]
-            out.append(first)
-            if answer:
-                inside = "\n".join(answer)
+            out.append(pieces[run.start()])
+            if run[1]:
                 summary = "<summary>Answered? See what happens</summary>"
-                out.append(f'<details class="answer">{summary}\n{inside}\n</details>')
+                answer = "\n".join(pieces[run.start() + 1 : run.end()])
+                out.append(f'<details class="answer">{summary}\n{answer}\n</details>')
         return "\n".join(out)
 
     def heading(self, text: str) -> str:
@@ -307,8 +305,8 @@ class Text:
         term = self.terms.pop(" ".join(found[1].lower().split()), None)
         if not term:
             return found[0]
-        href, said = link(self.url, f"{url_of(GLOSSARY)}#{term.anchor}"), escape(term.sentence)
-        return f'<a class="term" href="{href}" aria-description="{said}">{found[0]}</a>'
+        href = link(self.url, f"{url_of(GLOSSARY)}#{term.anchor}")
+        return f'<a class="term" href="{href}" aria-description="{escape(term.sentence)}">{found[0]}</a>'
 
     # ---- fenced blocks ----
 
@@ -317,33 +315,27 @@ class Text:
         kind, lang, words = block.kind, block.lang, block.words
         if block.line in self.views:
             return self.view(self.views[block.line])
-        if kind == "console":
-            stage = next((word for word in words[1:] if word.isdigit()), self.page.chapter)
-            whose = f"with the programs of {stage}" if stage else ""
-            whose = "with what is typed so far" if "here" in words else whose
-            return frame(website_code.terminal(block.code), "a session", whose, "session")
-        if kind == "diff":
-            old, new, file, *name = words[1:]
-            marks = {"+": "ins", "-": "del"}
-            lines = [Line(line[1:], marks.get(line[:1], "")) for line in block.code.splitlines()]
-            label = f"<b>{escape(' '.join([file, *name]))}</b>"
-            return frame(website_code.code(lines, website_code.language(file)), label, f"from {old} to {new}")
         if not (kind or lang in KNOWN and len(words) < 2):
             raise BookError(f"{block.where}: .github/WRITING.md knows no such block: {block.info}")
-        body, label, what = website_code.plain(block.code, lang), "", ""
-        program = next((word[8:] for word in words if word.startswith("program=")), "")
-        if kind == "output":
-            label, what = f"<kbd>{escape(words[2])}</kbd>", "prints"
-        elif kind == "hex":
-            label, what = f"<b>{escape(words[1])}</b>", "bytes"
-        elif kind == "sh":
-            what = "to type"
-        elif kind == "sketch" and lang == "diff":
+        if kind == "console":
+            stage = next((word for word in words[1:] if word.isdigit()), self.page.chapter)
+            whose = "with what is typed so far" if "here" in words else f"with the programs of {stage}" if stage else ""
+            return frame(website_code.terminal(block.code), "a session", whose, "session")
+        if lang == "diff":
             marks = {"+": "ins", "-": "del"}
-            edit = [Line(line[1:], marks.get(line[:1], "")) for line in block.code.splitlines()]
-            body, label, what = website_code.code(edit, "c"), f"<b>{program}</b>", "a program to try"
-        elif kind == "sketch" and lang == "c":
-            label, what = f"<b>{program}</b>" * bool(program), "a program to try" if program else "a sketch"
+            lines = [Line(line[1:], marks.get(line[:1], "")) for line in block.code.splitlines()]
+            body = website_code.code(lines, "c")
+        else:
+            body = website_code.plain(block.code, lang)
+        if kind == "diff":
+            return frame(body, f"<b>{escape(' '.join(words[3:]))}</b>", f"from {words[1]} to {words[2]}")
+        program = next((f"<b>{word[8:]}</b>" for word in words if word.startswith("program=")), "")
+        label, what = {
+            "output": lambda: (f"<kbd>{escape(words[2])}</kbd>", "prints"),
+            "hex": lambda: (f"<b>{escape(words[1])}</b>", "bytes"),
+            "sh": lambda: ("", "to type"),
+            "sketch": lambda: (program, "a program to try" if program else "a sketch" * (lang == "c")),
+        }.get(kind, lambda: ("", ""))()
         return frame(body, label, what, kind or lang)
 
     def view(self, view: website_steps.View) -> str:
