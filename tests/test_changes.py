@@ -23,6 +23,7 @@ from layout import Problem  # noqa: E402
 pytestmark = pytest.mark.inside
 
 
+@pytest.mark.time_limit(60)
 def test_all_changes_fit() -> None:
     """Every fault, starter, solution and wrong solution is built from the sources as they are now."""
     found = changes.check([])
