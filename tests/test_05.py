@@ -240,7 +240,8 @@ def test_limit_what_a_client_does_not_take_is_lost() -> None:
         server.wait_line(re.compile("bytes taken, the rest is lost$"))
         conn.shutdown_write()
         # Reading opens the window of this side, through which its own last bytes are acknowledged.
-        assert len(conn.read_to_end()) < sent and conn.ended == "closed"  # EOF in its log may be a line that was dropped
+        # An EOF in its log may be a line that was dropped.
+        assert len(conn.read_to_end()) < sent and conn.ended == "closed"
 
 
 @pytest.mark.inside
