@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass, field
-from typing import List, Optional, Sequence, Tuple
+from typing import Iterator, List, Optional, Sequence, Tuple
 
 ELISION = re.compile(r"^\s*(//|#) \.\.\.$")
 TRIVIAL = re.compile(r"[\s{}();]*$")  # says nothing about where it is
@@ -90,11 +90,10 @@ def nearest(old: Sequence[str], lines: Sequence[str], at: int) -> str:
     return "\n".join("    " + d for d in difflib.ndiff(list(old), list(there)) if d[0] in "+-")
 
 
-def patched(code: str, text: str) -> str:
-    """The text after the edit."""
-    lines, out, at = text.splitlines(), [], 0
-    found = hunks(code)
-    for number, hunk in enumerate(found):
+def placed(code: str, lines: Sequence[str]) -> Iterator[Tuple[int, Hunk]]:
+    """The hunks of an edit, each with the place of its first line among the lines that it changes, from 0."""
+    at, found = 0, hunks(code)
+    for hunk in found:
         hits = spots(hunk.old, lines, at)
         if not hits:
             why = (
@@ -105,7 +104,15 @@ def patched(code: str, text: str) -> str:
             raise EditError(
                 hunk.line, f"these lines are there {len(hits)} times: show one more that stays, above or below"
             )
-        hit = hits[-1] if number == len(found) - 1 else hits[0]
+        hit = hits[-1] if hunk is found[-1] else hits[0]
+        yield hit, hunk
+        at = hit + len(hunk.old)
+
+
+def patched(code: str, text: str) -> str:
+    """The text after the edit."""
+    lines, out, at = text.splitlines(), [], 0
+    for hit, hunk in placed(code, lines):
         out += lines[at:hit] + hunk.new
         at = hit + len(hunk.old)
     return "".join(line + "\n" for line in out + lines[at:])

@@ -307,8 +307,9 @@ class Site:
     def home(self) -> None:
         """What it is, the two commands, the road."""
         text = self.text("README.md")
-        about = " ".join("\n".join(text.page.lines).split("\n\n")[1].split())
-        lead = " ".join(re.split(r"(?<=\.) (?=[A-Z])", about)[:3])
+        sections = HEADING.split(text.html())  # of each heading its level, anchor and title, and the text below
+        lead = " ".join(re.split(r"(?<=\.)\s(?=[A-Z])", re.sub("</?p>", "", sections[4]).strip())[:3])
+        commands = sections[sections.index("two-commands") + 2]
         rows = map(cells, self.text("book/README.md").page.lines)
         builds = {row[0]: text.inline(row[2]) for row in rows if len(row) == 3}
         sizes = {name: source(f"chapters/{name}/server.c").code_lines() for name in chapters()}
@@ -318,12 +319,9 @@ class Site:
             size = sizes.get(number, 0)
             bar = f'<span class="size" style="--share:{size / max(sizes.values()):.3f}">{size}</span>' if size else ""
             road.append(f'<li data-page="{url}">{name} <span>{builds.get(number, "")}</span>{bar}</li>')
-        whats = re.split(r"```\n.*?```\n", "\n".join(text.page.lines).split("## Two commands\n")[1], flags=re.DOTALL)
-        commands = zip(whats, text.page.blocks[:2])
         more = [(entry.url, escape(entry.title, False)) for _, entries in self.side[1:] for entry in entries]
         body = part("home.html").format(
-            title=NAME, lead=text.inline(lead), first=self.chapters[0].url, number=self.chapters[0].number,
-            commands="".join(f"<p>{text.inline(' '.join(what.split()))}</p>{typed(b.code)}" for what, b in commands),
+            title=NAME, lead=lead, first=self.chapters[0].url, number=self.chapters[0].number, commands=commands,
             road="".join(road), more=items("", more, "columns"),
         )  # fmt: skip
         self.page("index.html", NAME, body, "home")

@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
-from typing import Dict, List, Sequence
+from typing import Dict, Iterable, Iterator, List, Sequence
 
 import book
 import book_edits
@@ -43,13 +44,20 @@ def views(page: Page) -> Dict[int, View]:
             view = listing(page, step.block)
             view.what = f"supplied: copy it from {file}"
         else:
-            names = [plain(name) for unit in units for name in unit.members or (unit.name or unit.kind,)]
-            names = list(dict.fromkeys(names or map(plain, step.names)))  # a banner may be called as its function is
             shown = lines(step, was, units, files[step.file])
+            names = [plain(name) for name in [*named(units, shown)] or step.names]
+            names = list(dict.fromkeys(names))  # a banner may be called as its function is
             view = View(file, names, what(step, names), shown, 0, step.verb == "edit")
         view.number = number
         found[step.block.line] = view
     return found
+
+
+def named(units: Iterable[Unit], shown: Iterable[Line]) -> Iterator[str]:
+    """What the units of a step are called; of a list of constants, those in lines that change."""
+    changed = {word for line in shown if line.mark for word in re.findall(r"\w+", line.text)}
+    for unit in units:
+        yield from [name for name in unit.members if name in changed] or unit.members or [unit.name or unit.kind]
 
 
 def plain(name: str) -> str:
@@ -80,8 +88,8 @@ def places(want: Sequence[str], there: Sequence[str]) -> List[int]:
 
 def lines(step: Step, was: Sequence[Unit], units: List[Unit], now: Sequence[Unit]) -> List[Line]:
     """The lines of a step that makes `now` of a file that was otherwise; their numbers are those of `now`."""
-    named = [was[book_units.find(was, name)] for name in step.names] if step.verb not in ("new", "add") else []
-    old = book_units.join(named).splitlines()
+    before = [was[book_units.find(was, name)] for name in step.names] if step.verb not in ("new", "add") else []
+    old = book_units.join(before).splitlines()
     if step.verb in ("remove", "move"):
         shown = [line.strip() for line in step.block.code.splitlines()]
         return [Line(text, "del" * (step.verb == "remove"), 0, text.strip() not in shown) for text in old]
@@ -106,10 +114,9 @@ def elided(block: Block, whole: List[Line]) -> List[Line]:
 
 def edit(code: str, old: Sequence[str], now: Sequence[Line]) -> List[Line]:
     """The lines of an edit: it makes `now` of `old`."""
-    hunks, out = book_edits.hunks(code), []
+    out: List[Line] = []
     at = done = 0  # lines of `old` and of `now`
-    for hunk in hunks:
-        hit = book_edits.spots(hunk.old, old, at)[-1 if hunk is hunks[-1] else 0]
+    for hit, hunk in book_edits.placed(code, old):
         skipped = now[done : done + hit - at]
         out += [line._replace(folded=True) for line in skipped] if hunk.line > 2 else []  # line 1 says what is edited
         at, done = hit + len(hunk.old), done + len(skipped)
