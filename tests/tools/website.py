@@ -54,7 +54,8 @@ def a(page: str, target: str, html: str) -> str:
 
 def items(page: str, links: Iterable[Link], kind: str) -> str:
     """A list of links."""
-    return f'<ul class="{kind}">{"".join(f"<li>{a(page, *each)}</li>" for each in links)}</ul>'
+    inside = "".join(f"<li>{a(page, *each)}</li>" for each in links)
+    return f'<ul class="{kind}">{inside}</ul>' if inside else ""
 
 
 def typed(commands: str) -> str:
@@ -111,14 +112,13 @@ class Site:
             self.texts[path] = Text(path, self.wanted)
         return self.texts[path]
 
-    def find(self, url: str, where: str, html: str) -> None:
-        """Puts the sections of a page into the index of the search: its text, without code and answers."""
-        for kind in ("figure", "pre", "details"):
-            html = re.sub(f"<{kind}.*?</{kind}>", " ", html, flags=re.S)
-        _, *parts = HEADING.split(html)
-        for anchor, title, said in zip(parts[1::4], parts[2::4], parts[3::4]):
+    def findable(self, url: str, where: str, html: str, top: str) -> str:
+        """Puts the sections of a page into the index of the search, without code and answers; `top` below its title."""
+        parts = HEADING.split(re.sub(r"<(figure|pre|details).*?</\1>", " ", html, flags=re.S))
+        for anchor, title, said in zip(parts[2::4], parts[3::4], parts[4::4]):
             if bare(said):
                 self.index.append((bare(title), f"{url}#{anchor}", where, bare(said)))
+        return html.replace("</h1>", f"</h1>{top}", 1)
 
     # ---- pages of text ----
 
@@ -130,9 +130,9 @@ class Site:
                 for name in view.names if view.number else ():
                     self.built[file, name].append((f"{text.url}#step-{view.number}", text.page.chapter))
         entries = [self.text(path).entry for path in self.book if path != "book/README.md"]
-        told = {e.number: e for e in entries}  # a stage that the book does not tell of yet stands for its chapter
-        told.update({c: self.text(f"chapters/{c}/README.md").entry for c in chapters() if c not in told})
-        self.chapters = [told[number] for number in sorted(told) if number.isdigit()]
+        untold = {c: self.text(f"chapters/{c}/README.md").entry for c in chapters()}
+        self.by_number = {**untold, **{e.number: e for e in entries}}  # a stage that no chapter tells of stands for it
+        self.chapters = [self.by_number[number] for number in sorted(self.by_number) if number.isdigit()]
         self.appendices = [e for e in entries if e.number and not e.number.isdigit()]
         beside = [Entry("book/index.html", "", "How to use this book"), Entry(EXERCISES, "", "Exercises")]
         beside += [Entry(STAGES, "", "Stages and differences")]
@@ -144,28 +144,25 @@ class Site:
         self.terms = terms_of(self.text(GLOSSARY).page)
         self.index += [(t.name, f"{url_of(GLOSSARY)}#{t.anchor}", "Glossary", t.sentence) for t in self.terms]
 
-    def of_chapter(self, name: str) -> Entry:
-        return next(entry for entry in self.chapters if entry.number == name)
-
     def markdown(self, path: str) -> None:
         """The page of a Markdown file."""
         text = self.text(path)
         url, name, entry = text.url, text.page.chapter, text.entry
-        html = text.html(self.terms if path != GLOSSARY else ())
-        self.find(url, entry.name, html)
+        links: List[Link] = []
         if name in chapters():
             count, old = sum(each.chapter == name for each in self.exercises), before(name)
             links = [(f"chapters/{name}/index.html", f"The stage: chapters/{name}")]
             links += [(f"diffs/{old}-{name}.html", f"What changes since {old}")] if old else []
             links += [(f"{EXERCISES}#chapter-{name}", f"{count} exercises")] if count else []
-            html = html.replace("</h1>", "</h1>" + items(url, links, "beside-it"), 1)
+        html = text.html(self.terms if path != GLOSSARY else ())
+        html = self.findable(url, entry.name, html, items(url, links, "beside-it"))
         self.page(url, entry.title, html, "chapter" if name else "text", (), self.chapters + self.appendices)
 
     # ---- stages ----
 
     def stage(self, name: str) -> None:
         """The page of a stage: its README, and its files."""
-        text, old, chapter = self.text(f"chapters/{name}/README.md"), before(name), self.of_chapter(name)
+        text, old, chapter = self.text(f"chapters/{name}/README.md"), before(name), self.by_number[name]
         url, files = text.url, []
         for file in [path.name for path in sources(name)] + ["Makefile"]:
             path = f"chapters/{name}/{file}"
@@ -176,8 +173,7 @@ class Site:
         links = [(chapter.url, "The chapter that builds it")] if chapter.url != url else []
         links += [(f"diffs/{old}-{name}.html", f"All that changes since {old}, side by side")] if old else []
         html = re.sub("<p>Read: .*?</p>", "", text.html().replace(">Chapter ", ">Stage ", 1))
-        self.find(url, f"Stage {name}", html)
-        html = html.replace("</h1>", "</h1>" + items(url, links, "beside-it"), 1)
+        html = self.findable(url, f"Stage {name}", html, items(url, links, "beside-it"))
         html += '<h2 id="files">Files</h2>' + table(files, ("file", ""))
         row = [Entry(f"chapters/{c}/index.html", "Stage", c) for c in chapters()]
         self.page(url, f"Stage {name}", html, "text", [(STAGES, "Stages")], row)
@@ -218,7 +214,7 @@ class Site:
         rows = []
         for name in names:
             files = ", ".join(a(STAGES, f"chapters/{name}/{p.name}.html", p.name) for p in sources(name))
-            rows.append((a(STAGES, f"chapters/{name}/index.html", name), escape(self.of_chapter(name).title), files))
+            rows.append((a(STAGES, f"chapters/{name}/index.html", name), escape(self.by_number[name].title), files))
         body = part("stages.html").format(
             stages=table(rows, ("stage", "chapter", "sources")), any_two=table(grid, ["", *names[1:]], "grid"),
             diff=f"make diff-{names[0]}-{names[-1]}",
@@ -259,15 +255,13 @@ class Site:
 
     def exercise(self, each: Exercise, row: Sequence[Entry]) -> None:
         """The page of an exercise: its task, and hints that are folded."""
-        text, chapter = self.text(f"{each.where}/README.md"), self.of_chapter(each.chapter)
+        text, chapter = self.text(f"{each.where}/README.md"), self.by_number[each.chapter]
         hand_in = "hand in " + ", ".join(f"<code>{name}</code>" for name in each.submit)
         facts = f"<b>{each.kind}</b>", stars(each), f"{each.minutes} minutes", f"{each.points} points", hand_in
         commands = f"make start-{each.name}    # copies what it begins with to my/{each.name}\n"
         commands += f"make check-{each.name}    # builds and grades what stands there\n"
         top = f'<p class="facts">{"".join(f"<span>{fact}</span> " for fact in facts)}</p>{typed(commands)}'
-        html = text.html()
-        self.find(text.url, f"Exercise {each.name}", html)
-        html = html.replace("</h1>", f"</h1>{top}", 1) + '<h2 id="hints">Hints</h2>'
+        html = self.findable(text.url, f"Exercise {each.name}", text.html(), top) + '<h2 id="hints">Hints</h2>'
         for number, hint in enumerate(HEADING.split(self.text(f"{each.where}/hints.md").html())[4::4], 1):
             html += f"<details class=hint><summary>Hint {number}</summary><div>{hint}</div></details>"
         crumbs = [(EXERCISES, "Exercises"), (chapter.url, f"Chapter {each.chapter}")]

@@ -187,16 +187,12 @@ class Text:
         caption = "" if says_it else f"<figcaption>{title[1].strip()}</figcaption>"
         return f'<figure class="drawing"><a href="{href}">{image}</a>{caption}</figure>'
 
-    def source(self, file: str, line: int) -> str:
-        return self.address(file) + (f"#L{line}" if line else "")
-
-    def places(self, row: List[str]) -> List[str]:
+    def places(self, file: str, kind: str, names: str, change: str, _: str) -> List[str]:
         """Where the lines are that a row of a stage's table of changes names."""
-        file, kind, names, change, _ = row
         name = Path(self.path).parent.name
         there = f"chapters/{before(name) if change == 'gone' else name}/{file}"
         lines = {item.key: item.code for item in source(there).items}
-        return [self.source(there, lines[kind, each]) for each in re.findall(r"`([^`]+)`", names)]
+        return [f"{self.address(there)}#L{lines[kind, each]}" for each in re.findall(r"`([^`]+)`", names)]
 
     # ---- blocks ----
 
@@ -270,7 +266,7 @@ class Text:
             raise BookError(f"{self.path}: a table has | --- | below its head, and all rows as many cells: {head}")
         html = [[self.inline(cell) for cell in row] for row in rows]
         for row, shown in zip(rows[2:], html[2:] if head == stages.TITLE else ()):
-            links = iter(self.places(row))
+            links = iter(self.places(*row))
             shown[2] = re.sub("<code>.*?</code>", lambda code: f'<a href="{next(links)}">{code[0]}</a>', shown[2])
         return table(html[2:], html[0])
 
@@ -342,7 +338,8 @@ class Text:
         at = [line.number for line in view.lines if line.number and not view.number]
         if view.file.endswith((".c", ".h")):
             at = [item.code for item in source(view.file).items if item.name in view.names] or at
-        label = f'<a href="{self.source(view.file, at[0] if at else 0)}">{escape(view.file.rpartition("/")[2])}</a>'
+        href = self.address(view.file) + (f"#L{at[0]}" if at else "")
+        label = f'<a href="{href}">{escape(view.file.rpartition("/")[2])}</a>'
         shown = website_steps.some([name for name in view.names if name not in ("top", "includes")] or view.names)
         label += f" <b>{escape(shown)}</b>" if shown else ""
         body = website_code.code(view.lines, website_code.language(view.file))
