@@ -11,7 +11,8 @@ from typing import Container, Dict, List, NamedTuple, Sequence, Set, Tuple
 from harness.session import EXIT, HERE_DOC
 from stagediff import Opcode
 
-# What is coloured, by the element that it becomes: i comment, u string, b keyword, var constant, em what is called.
+# What is coloured, by the element that it becomes: i comment, u string, b keyword, var constant, em what is called;
+# bdi is not broken at the end of a row.
 # The text has been escaped before.
 C_WORDS = """auto break case char const continue default do double else enum extern float for goto if inline int long
     register return short signed sizeof static static_assert struct switch typedef union unsigned void volatile while
@@ -31,7 +32,7 @@ _HASH = r"(?P<i>(?<![^\s])\#[^\n]*)"
 GRAMMARS = {
     "c": r"(?P<i>//[^\n]*|/\*.*?\*/)|(?P<u>" + _QUOTED + r"|(?<=include )&lt;[^\n]+?&gt;)|" + _words(C_WORDS)
     + r"|(?P<b2>^[ ]*\#[ ]*\w+)|(?P<var>\b(?:0[xX][0-9a-fA-F]+|\d+(?:\.\d+)?)[uUlL]*\b|\b(?:k_\w+|[A-Z][A-Z0-9_]+)\b)"
-    r"|(?P<em>\b\w+(?=\())",
+    r"|(?P<em>\b\w+(?=\())|(?P<bdi>-&gt;)",
     "python": _HASH + r"|(?P<u>[rbf]*(?:\"\"\".*?\"\"\"|" + _QUOTED + "))|" + _words(PYTHON_WORDS)
     + r"|(?P<var>\b\d[\w.]*\b)|(?P<em>\b\w+(?=\())",
     "sh": _HASH + "|(?P<u>" + _QUOTED + ")|" + _words(SH_WORDS) + r"|(?P<var>\$\w+|\$\{[^}]*\}|\b[A-Z_]{2,}(?==))",
