@@ -16,6 +16,7 @@ import shutil
 import sys
 import time
 from collections import defaultdict
+from functools import lru_cache
 from html import escape
 from pathlib import Path
 from typing import Dict, Iterable, List, Sequence, Tuple
@@ -69,7 +70,7 @@ class Site:
         self.pages: Dict[str, str] = {}
         self.wanted: List[str] = ["README.md", "common/README.md"]  # files that something links to
         self.index: List[Sequence[str]] = []  # title, address, where, text: what can be found
-        self.texts: Dict[str, Text] = {}
+        self.text = lru_cache(maxsize=None)(lambda path: Text(path, self.wanted))  # each file is read once
         self.built: Dict[Tuple[str, str], List[Link]] = defaultdict(list)  # (file, item) -> address, chapter
         self.side: List[Tuple[str, List[Entry]]] = []
         self.exercises = exercises.all_exercises()
@@ -95,22 +96,17 @@ class Site:
         )  # fmt: skip
 
     def sidebar(self, url: str, body: str) -> str:
+        """All pages by their sorts, and the sections of this one."""
         sections = [found for found in HEADING.findall(body) if found[0] in "23"]
         inner = "".join(f'<li class="h{level}"><a href="#{to}">{html}</a></li>' for level, to, html in sections)
+        inner = f"<ol>{inner}</ol>" if inner else ""
 
         def line(entry: Entry) -> str:
-            here, number = entry.url == url, f"<b>{entry.number}</b> " if entry.number else ""
-            return (
-                f'<li data-page="{entry.url}"><a href="{link(url, entry.url)}"{" aria-current=page" * here}>'
-                f"{number}{escape(entry.title, False)}</a>{f'<ol>{inner}</ol>' if here and inner else ''}</li>"
-            )
+            current, below = (" aria-current=page", inner) if entry.url == url else ("", "")
+            title = (f"<b>{entry.number}</b> " if entry.number else "") + escape(entry.title, False)
+            return f'<li data-page="{entry.url}"><a href="{link(url, entry.url)}"{current}>{title}</a>{below}</li>'
 
         return "".join(f"<p>{title}</p><ol>{''.join(map(line, entries))}</ol>" for title, entries in self.side)
-
-    def text(self, path: str) -> Text:
-        if path not in self.texts:
-            self.texts[path] = Text(path, self.wanted)
-        return self.texts[path]
 
     def findable(self, url: str, where: str, html: str, top: str) -> str:
         """Puts the sections of a page into the index of the search, without code and answers; `top` below its title."""
@@ -232,15 +228,12 @@ class Site:
                 name = f"<code>{escape(item, False)}</code>"
                 name = name if change == "gone" else f'<a href="#{file}-{lines[kind, item]}">{name}</a>'
                 rows.append((file, kind, name, f'<span class="{change}">{change}</span>', inline(purpose)))
-            opcodes = stagediff.opcodes(was, now)
-            parts.append(f'<h2 id="{file}">{file}</h2>')
-            if all(op[0] == "equal" for op in opcodes):
-                parts.append("<p>It is the same.</p>")
-                continue
             label = " <span>to</span> ".join(a(url, f"chapters/{s}/{file}.html", f"{s}/{file}") for s in (old, new))
             label += " <span>{} lines come, {} go</span>".format(*stagediff.changed_lines(was, now))
+            opcodes = stagediff.opcodes(was, now)
             body = website_code.beside(was.text.splitlines(), now.text.splitlines(), opcodes, f"{file}-")
-            parts.append(f'<figure class="listing whole sides"><figcaption>{label}</figcaption>{body}</figure>')
+            body = f'<figure class="listing whole sides"><figcaption>{label}</figcaption>{body}</figure>'
+            parts.append(f'<h2 id="{file}">{file}</h2>' + ("<p>It is the same.</p>" if was.text == now.text else body))
         joined = [h for name in chapters() if old < name <= new for h in headers.joining(name)]
         top = f'<h1 id="diff">From stage {old} to stage {new}</h1>'
         if joined:

@@ -255,8 +255,8 @@ class Text:
             term = TERM.match(item) if self.path == GLOSSARY else None
             here = f' id="{Term(term[1], "", "").anchor}"' if term else ""
             items.append(f"<li{here}>{html}</li>\n")
-        number = re.match(r"\d+", text)
-        tag, start = ("ol", f' start="{number[0]}"' if number[0] != "1" else "") if number else ("ul", "")
+        first = re.split(r"\D", text)[0]
+        tag, start = "ol" if first else "ul", f' start="{first}"' if first not in ("", "1") else ""
         return f"<{tag}{start}>\n{''.join(items)}</{tag}>"
 
     def table(self, text: str) -> str:
