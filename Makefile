@@ -118,8 +118,8 @@ watch-%: ; @$(pytest) $(learner) watch $*
 hint-%: ; @$(python) $(learner) hint $*
 solution-%: ; @$(python) $(learner) solution $*
 reset-%: ; @$(python) $(learner) reset $*
-exercises-check: build
-	@$(pytest) tests/learn/prove.py -j $(JOBS) $(ARGS) $(if $(ARGS),,&& $(run) --split exercises classroom cheats)
+exercises-check: build ; @$(pytest) tests/learn/prove.py -j $(JOBS) $(ARGS) \
+    $(if $(ARGS),,&& $(run) --split exercises classroom cheats)
 
 # --- For those who teach ---
 
