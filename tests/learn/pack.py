@@ -184,7 +184,7 @@ def pack(chapters: Sequence[str]) -> Files:
 
 def without_targets(text: str) -> str:
     """The Makefile without the targets that are gone."""
-    return re.sub(rf"^(?:{'|'.join(GONE)}):(?:.*\\\n)*.*\n(?:\t.*\n)*", "", text, flags=re.MULTILINE)
+    return re.sub(rf"^(?:{'|'.join(GONE)}):(?:.*\\\n)*.*\n(?:\t(?:.*\\\n)*.*\n)*", "", text, flags=re.MULTILINE)
 
 
 def without_help(text: str) -> str:
