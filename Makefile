@@ -119,7 +119,7 @@ hint-%: ; @$(python) $(learner) hint $*
 solution-%: ; @$(python) $(learner) solution $*
 reset-%: ; @$(python) $(learner) reset $*
 exercises-check: build ; @$(pytest) tests/learn/prove.py -j $(JOBS) $(ARGS) \
-    $(if $(ARGS),,&& $(run) --split exercises classroom cheats)
+    $(if $(ARGS),,&& $(run) exercises classroom cheats)
 
 # --- For those who teach ---
 
