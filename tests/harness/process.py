@@ -210,7 +210,8 @@ class Server:
             if (settings.foreign("server") or self._early) and _listens(self._asked_port):
                 self.port = self._asked_port
                 return self._not_its_own()
-            if time.monotonic() > late and diagnose.listens_on(self.pid):
+            ports = [port for _, port in diagnose.listens_on(self.pid)] if time.monotonic() > late else []
+            if ports and self._asked_port not in ports:  # it may have begun to since we looked
                 return f"nobody listens on port {self._asked_port}"
             self._wait_news()
         return f"the server did not come up within {limit(10):g} s"
