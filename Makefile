@@ -22,9 +22,8 @@ endif
 # Programs are built side by side, by a make of their own.
 side_by_side = env -u MAKEFLAGS $(MAKE) -s --no-print-directory -O -j$(JOBS)
 
-.PHONY: all help $(CHAPTERS) build demo test test-all broken asan tsan bench bench-quick bench-full book-check book-update \
-    check-all fuzz redis-check exercises progress next exercises-check grade grade-all hunts class-check handout gradescope \
-    valgrind format format-check site site-check clean always
+.PHONY: all help $(CHAPTERS) build demo test test-all bench bench-quick bench-full exercises progress next grade grade-all \
+    hunts class-check handout gradescope site clean always
 
 # --- Chapters, next to their sources: make 07 ---
 
@@ -72,40 +71,14 @@ test: ; @$(call built,build) && $(run) --new -- $(ARGS)
 test-all: ; @$(call built,build) && $(run) --all -- $(ARGS)
 $(CHAPTERS:%=test-%): test-%: ; @$(call built,build-$*) && $(run) $* -- $(ARGS)
 test-%: build ; @$(run) $* -- $(ARGS)
-broken: build ; @$(run) broken -- $(ARGS)
-
-# With sanitizers, each case where it is new, where what it looks at changes and the next chapter does not change that
-# again, and in its last chapter. Races: in the first chapter with threads and in the last, which has all that shares data.
-new_only = $(if $(HEADERS),,-m "not carried and not again")
-asan: export SAN = address,undefined
-tsan: export SAN = thread
-raced = $(firstword $(threaded)) $(lastword $(threaded))
-asan tsan: export B = build/$@
-asan: ; @$(side_by_side) build && $(run) $(CHAPTERS) -- $(new_only) $(ARGS)
-tsan: ; @$(side_by_side) $(raced:%=build-%) && $(run) $(raced) -- $(new_only) $(ARGS)
-
-# The last chapter that speaks RESP: random requests, beside Redis too; and its cases with Redis in its place.
-speaks_resp := $(lastword $(filter 17 18 19 2%,$(CHAPTERS)))
-fuzz: export SAN = address,undefined
-fuzz: export B = build/asan
-fuzz: export FUZZ_SECONDS ?= 60
-fuzz: export DIFF_SECONDS ?= 30
-fuzz: export TEST_TIME_FACTOR ?= 4
-fuzz: ; @$(side_by_side) build-$(speaks_resp) && $(run) $(speaks_resp) -- -k "mutated_streams or same_bytes" $(ARGS)
-redis-check: ; @$(side_by_side) build-$(speaks_resp) && SERVER=redis-server $(run) --split $(speaks_resp) -- $(ARGS)
 
 demo demo-%: quietly = echo "Building what is not built yet ..." && $(side_by_side) >/dev/null
 demo: ; @$(quietly) build && $(python) tests/learn/demo.py $(CHAPTERS)
 demo-%: ; @$(quietly) build-$* && $(python) tests/learn/demo.py $*
 diff-%: ; @$(python) tests/tools/stagediff.py $(subst -, ,$*)
-forward-%: ; @$(python) tests/tools/forward.py $*
 
 bench: build ; @$(python) tests/bench/bench.py normal $(ARGS)
 bench-quick bench-full: build ; @$(python) tests/bench/bench.py $(@:bench-%=%) $(ARGS)
-
-book-check: build ; @$(run) --split book -- $(ARGS)
-book-update: ; @$(python) tests/tools/stages.py road && $(python) tests/tools/book.py update
-check-all: ; @$(python) tests/tools/check.py
 
 # --- Exercises: make start-04-buffered-reads ---
 
@@ -118,8 +91,6 @@ watch-%: ; @$(pytest) $(learner) watch $*
 hint-%: ; @$(python) $(learner) hint $*
 solution-%: ; @$(python) $(learner) solution $*
 reset-%: ; @$(python) $(learner) reset $*
-exercises-check: build ; @$(pytest) tests/learn/prove.py -j $(JOBS) $(ARGS) \
-    $(if $(ARGS),,&& $(run) exercises classroom cheats)
 
 # --- For those who teach ---
 
@@ -135,25 +106,9 @@ gradescope: ; @$(python) tests/learn/pack.py gradescope $(EXERCISE)
 # --- The book in a browser ---
 
 site: ; @$(python) tests/tools/website.py $(if $(OUT),"$$OUT")
-site-check: ; @$(run) site -- $(ARGS)
-
-# --- The sources ---
-
-# What lab programs are given under valgrind.
-args.avl_show = 4 2 6 1 3 5 7 -4 -1
-args.levels = 1000
-args.stall = 3000 leave $(<D)/server
-args.latency = 1
-args.crowd = $(<D)/server 100
-args.expire_lab = 1000
-labs = $(filter-out %/server %/client,$(programs))
-valgrind: build ; @$(side_by_side) $(labs:%=valgrind/%)
-valgrind/%: %
-	@echo "valgrind $* $(args.$(<F))"
-	@valgrind -q --leak-check=full --error-exitcode=1 $< $(args.$(<F))
-
-formatted := $(wildcard common/*.h chapters/*/*.c tests/*/*.c)
-format: ; @clang-format -i $(formatted)
-format-check: ; @clang-format --dry-run -Werror $(formatted)
 
 clean: ; @rm -rf build $(patsubst %.c,%,$(wildcard chapters/*/*.c)) $$(find tests -name __pycache__ -o -name .pytest_cache)
+
+# --- For those who change the workbook: sanitizers, faults, the checks of text and tools ---
+
+include tests/tools/upkeep.mk

@@ -176,14 +176,15 @@ def pack(chapters: Sequence[str]) -> Files:
         return not part or not re.match(r"common/.*\.h$", path) or Path(path).name in used
 
     files = read(files_of(), keep)
-    for path, cut in (("Makefile", without_targets), ("tests/tools/help.txt", without_help)):
+    makefiles = [(path, without_targets) for path in ("Makefile", "tests/tools/upkeep.mk")]
+    for path, cut in [*makefiles, ("tests/tools/help.txt", without_help)]:
         files[path] = cut(files[path].decode("utf-8")).encode("utf-8")
     files[pristine.LIST] = pristine.listing(files.items()).encode("utf-8")
     return files
 
 
 def without_targets(text: str) -> str:
-    """The Makefile without the targets that are gone."""
+    """A makefile without the targets that are gone."""
     return re.sub(rf"^(?:{'|'.join(GONE)}):(?:.*\\\n)*.*\n(?:\t(?:.*\\\n)*.*\n)*", "", text, flags=re.MULTILINE)
 
 

@@ -2,7 +2,7 @@
 
     door.py GOALS VARIABLES      "test-07" "SERVER=my/server CC=clang", as make has them
 
-The Makefile asks before it does anything. Which goals there are is read from the Makefile itself. Variables count
+The Makefile asks before it does anything. Which goals there are is read from it and from upkeep.mk. Variables count
 where they stand on make's command line; what the environment has besides is left alone.
 """
 
@@ -20,7 +20,11 @@ from pathlib import Path
 from typing import Dict, Iterable, List
 
 ROOT = Path(__file__).resolve().parents[2]
-RULES = re.findall(r"^([a-z][a-z% -]*):(?!=)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+RULES = [
+    rule
+    for file in ("Makefile", "tests/tools/upkeep.mk")
+    for rule in re.findall(r"^([a-z][a-z% -]*):(?!=)", (ROOT / file).read_text(encoding="utf-8"), re.M)
+]
 GOALS = {goal for rule in RULES for goal in rule.split()}
 PLAIN = sorted(goal for goal in GOALS if "%" not in goal)
 OF_EXERCISES = ["start", "check", "hint", "watch", "solution", "reset"]
