@@ -34,8 +34,8 @@ from layout import Problem, quit_with  # noqa: E402
 
 LEAST_WRONG = 2
 # Built in less time than a submission is, whose -O2 the harness's own builds of all chapters are checked with.
-QUICKLY = ["-O0"]  # what is to fail
-FASTER = ["-O1"]  # what is to pass: half the time of -O2, and nearly all of its warnings
+QUICKLY = ["-O0", "-g0"]  # what is to fail
+FASTER = ["-O1", "-g0"]  # what is to pass: half the time of -O2, and nearly all of its warnings
 Way = Callable[[Exercise, Kept], List[str]]
 Part = Tuple[str, Way]
 
