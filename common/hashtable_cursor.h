@@ -55,7 +55,7 @@ static inline uint64_t reverse_bits(uint64_t bits) {
 }
 
 // Returns the cursor behind `cursor` in a table with `mask`, 0 behind the last. The bits above the
-// mask are set first, so that the one that is added is carried into those below.
+// mask are set first, so that the 1 we add is carried into those below.
 static inline uint64_t cursor_next(uint64_t cursor, size_t mask) {
     return reverse_bits(reverse_bits(cursor | ~(uint64_t)mask) + 1);
 }

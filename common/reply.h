@@ -77,7 +77,7 @@ static inline void reply_raw(struct reply *out, const char *text) {
     buf_commit(out->buf, len);
 }
 
-// Writes nil: there is no such thing.
+// Writes nil: no value, such as that of a key that does not exist.
 static inline void reply_nil(struct reply *out) {
     reply_raw(out, out->resp3 ? "_\r\n" : "$-1\r\n");
 }

@@ -52,7 +52,7 @@ static inline void store_u64(uint8_t *p, uint64_t value) {
     store_u32(p + 4, (uint32_t)(value >> 32));
 }
 
-// Writes nil: there is no such thing.
+// Writes nil: no value, such as that of a key that does not exist.
 static inline void out_nil(struct buf *out) {
     *buf_reserve(out, 1) = SER_NIL;
     buf_commit(out, 1);

@@ -281,7 +281,7 @@ static void unwatch(int fd) {
 
 // ---- requests ----
 
-// Ends our side of the connection, whose replies are all sent: behind a bad message we cannot tell
+// Ends our side of the connection. All replies must be sent. After a bad message we cannot tell
 // where the next one begins.
 static void reject_input(struct conn *conn, const char *why) {
     msg("%s", why);

@@ -48,8 +48,8 @@ static struct line *line_at(uint8_t *block, size_t stride, size_t i) {
     return (struct line *)(block + i * stride + i * k_line % stride);
 }
 
-// Links a line of each of the `n` parts to one circle, in random order: each goes in behind one of those
-// that are there, whichever it is.
+// Links a line of each of the `n` parts into one circle, in random order: each goes in behind a line
+// of the circle that is picked at random.
 static void link_lines(uint8_t *block, size_t stride, size_t n) {
     uint64_t state = 88172645463325252;
     for (size_t i = 0; i < n; i++) {
