@@ -37,7 +37,7 @@ static inline void buf_borrow(struct buf *own, struct buf *shared, size_t cap) {
     *shared = (struct buf){0};
 }
 
-// Ends the loan. `own` keeps the bytes in it: if they fill less than a quarter of its memory, it gets
+// Ends the loan. `own` keeps the bytes in it: if they fill at most a quarter of its memory, it gets
 // a copy of them, and the memory goes back to `shared`.
 static inline void buf_return(struct buf *own, struct buf *shared) {
     size_t size = buf_size(own);

@@ -2987,8 +2987,8 @@ static void do_request(struct request *req, struct reply *out) {
 // ---- what epoll watches ----
 
 // Makes epoll watch `fd` for `events`, and hand us `what` when one of them comes. `op` is
-// EPOLL_CTL_ADD for a new descriptor, EPOLL_CTL_MOD for one that is watched already; a descriptor
-// that is closed, epoll forgets. Returns 0, or -1 with errno.
+// EPOLL_CTL_ADD for a new descriptor, EPOLL_CTL_MOD for one that is watched already. When a
+// descriptor is closed, epoll forgets it. Returns 0, or -1 with errno.
 static int watch(int op, int fd, uint32_t events, void *what) {
     struct epoll_event event = {.events = events, .data.ptr = what};
     return epoll_ctl(g_data.epoll_fd, op, fd, &event);
