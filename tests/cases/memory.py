@@ -68,8 +68,8 @@ class Memory:
 
 def come_to_rest(conn: Conn, server: Server, fds: int) -> None:
     """Waits until the server has accepted all who have connected, has that many descriptors, and has done all that it
-    had to do until now. Who connected before a request was sent is accepted before its reply, and what belongs to a reply
-    is done before the next request on the connection is read."""
+    had to do until now. Who connected before a request was sent is accepted before its reply, and what belongs to a
+    reply is done before the next request on the connection is read."""
     say(conn)
     wait_until(lambda: server.fd_count() == fds, f"the server has {fds} descriptors")
     say(conn)
