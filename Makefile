@@ -66,7 +66,8 @@ $(B)/compile: always
 # --- Watching, comparing, testing: make test-07 ---
 
 run = $(pytest) tests/tools/runtests.py
-built = $(if $(and $(SERVER),$(CLIENT)),:,$(side_by_side) $1)
+untested = { echo "Nothing was tested: mend the first error above, then type the same again."; exit 2; }
+built = $(if $(and $(SERVER),$(CLIENT)),:,{ $(side_by_side) $1 || $(untested); })
 test: ; @$(call built,build) && $(run) --new -- $(ARGS)
 test-all: ; @$(call built,build) && $(run) --all -- $(ARGS)
 $(CHAPTERS:%=test-%): test-%: ; @$(call built,build-$*) && $(run) $* -- $(ARGS)

@@ -313,6 +313,9 @@ while True:
     for key'''),
 )  # fmt: skip
 
+READ_ENDS_WITH_EINTR = ("io.h", "read(fd, cur, left);\n        if (rv < 0 && errno == EINTR)",
+                        "read(fd, cur, left);\n        if (rv < 0 && errno == 0)")  # fmt: skip
+
 BEGINNERS: Dict[str, Beginner] = {
     # ---- C: starting ----
     "no-reuseaddr": wrong(3, 3, "same_port_again_at_once", "SO_REUSEADDR",
@@ -338,6 +341,9 @@ BEGINNERS: Dict[str, Beginner] = {
     "one-read-a-message": wrong(4, 4, "a_request_in_two_pieces", "arrives in 2 pieces?",
         ("io.h", "        left -= (size_t)rv;\n    }\n    return (ssize_t)(n",
          "        left -= (size_t)rv;\n        break;\n    }\n    return (ssize_t)(n")),
+    "a-signal-ends-a-read": wrong(4, 4, "interrupted_calls_and_small_parts", "call it again", READ_ENDS_WITH_EINTR),
+    "a-signal-ends-a-read-in-silence": wrong(4, 4, "interrupted_calls_and_small_parts", "call again after EINTR",
+        READ_ENDS_WITH_EINTR, ("server.c", 'msg("read: %s", strerror(errno));', "")),
     "spins-at-the-end": wrong(4, 4, "one_client_after_another", "endless loop",
         ("io.h", "        if (rv == 0) {\n            break;\n        }\n", "")),
     "takes-4097": wrong(4, 4, "length_above_the_limit", "4,096",

@@ -475,6 +475,7 @@ def test_a_program_that_does_not_compile(small: Path) -> None:
     assert done.status != 0 and "unused variable" in done.out + done.err
     assert "03/client" in make("-k", "build-03", cwd=small).out + done.out
     assert [path.name for path in (small / "build/test/03").glob("server*")] == []
+    assert "\nNothing was tested: mend the first error" in make("test-03", cwd=small).out
 
 
 def test_two_makes_may_build_the_same_folder(small: Path) -> None:

@@ -269,6 +269,22 @@ def test_a_server_that_does_not_put_pieces_together_is_explained() -> None:
         conn.send(wire.request("get", "k")[4:])
         text = failure(conn.recv)
     assert "does the server handle a request that arrives in 2 pieces?" in text.splitlines()[-1]
+    assert "\n            in pieces of 4 and 16 bytes\n" in text
+
+
+def test_what_was_sent_is_told_up_to_the_end_of_the_input() -> None:
+    """A connection that stays open although all is answered and the client leaves."""
+
+    def handler(sock: socket.socket) -> None:
+        sock.recv(100)
+        sock.sendall(wire.frame(b"world"))
+        time.sleep(settings.limit(0.5))
+
+    with FakeServer(handler) as fake, Conn(fake.port, 4, seconds=0.1) as conn:
+        conn.ask("hello", expect=b"world")
+        assert "  sent      nothing more: all that was sent has had its answer\n" in failure(conn.expect_closed)
+        conn.shutdown_write()
+        assert "has had its answer, and the client has ended its input\n" in failure(conn.expect_closed)
 
 
 def test_no_answer_is_explained_within_the_limit() -> None:

@@ -148,7 +148,7 @@ def length_at_the_limit(chapter: int) -> None:
         if chapter < 7:
             text = bytes(range(32, 96)) * (most // 64)
             reply = b"world" if chapter == 4 else text
-            conn.pipeline([(text,), (b"after",), (text,)], [reply, b"world" if chapter == 4 else b"after", reply])
+            conn.pipeline([(text,), (b"short",), (text,)], [reply, b"world" if chapter == 4 else b"short", reply])
             return
         size = codec(chapter).most
         value = (bytes(range(251)) * (size // 251 + 1))[:size]

@@ -108,7 +108,7 @@ class Conn:
         """Waits for the next message and returns it decoded; with expect=, compares it."""
         sent = self._first_unanswered()
         self.wanted = [expect]
-        pieces = self._pieces() if self._first_unanswered_is_whole() else 1
+        pieces = len(self._pieces()) if self._first_unanswered_is_whole() else 1
         return self.check(self.recv_body(), expect, sent, pieces=pieces)
 
     def recv_body(self) -> bytes:
@@ -314,18 +314,27 @@ class Conn:
         raise Failure(
             f"{what} (chapter {self.chapter:02})",
             [
-                ("sent", _show_sent(self.chapter, bytes(self.unanswered[:SHOWN]), self._pieces())),
+                ("sent", self._sent()),
                 ("expected", expected),
                 ("came", wire.hexdump(came or bytes(self.buffer), mark) if came or self.buffer else ["nothing"]),
             ],
             why or self._cause(),
         )
 
+    def _sent(self) -> List[str]:
+        """What was sent and has no answer yet."""
+        lines = _show_sent(self.chapter, bytes(self.unanswered[:SHOWN]), self._pieces())
+        if not self.unanswered and self.answered:
+            lines = ["nothing more: all that was sent has had its answer"]
+        if self.half_closed:
+            lines[-1] += ", and the client has ended its input"
+        return lines
+
     def _cause(self) -> Cause:
         """A likely cause of a reply that does not come, or not whole."""
         if self.buffer:
             why = diagnose.partial(self)
-            pieces = diagnose.by_what_was_sent(self) if self._pieces() > 1 and "length" not in why.words else ""
+            pieces = diagnose.by_what_was_sent(self) if len(self._pieces()) > 1 and "length" not in why.words else ""
             return cause(pieces) if pieces else why
         return diagnose.hung_up(self, self.ended) if self.ended else diagnose.silence(self)
 
@@ -400,6 +409,8 @@ class Conn:
     def _shortage(self, got: int, n: int) -> str:
         if self.ended:
             return f"the connection was {self.ended} after {got} of {n} bytes"
+        if not got:
+            return f"none of {n} bytes came within {limit(self.seconds):g} s"
         return f"only {got} of {n} bytes came, then nothing for {limit(self.seconds):g} s"
 
     def _first_unanswered(self) -> bytes:
@@ -417,15 +428,18 @@ class Conn:
     def _answered(self, n: int) -> None:
         """The first n bytes of what was sent have had their answer."""
         n = min(n, len(self.unanswered))
+        if n and self.codec.head:
+            settings.framed.add(self.chapter)
         del self.unanswered[:n]
         self.answered += n
         if not self.unanswered:
             self.cuts.clear()
 
-    def _pieces(self) -> int:
-        """In how many pieces was the first request sent that has no answer yet?"""
+    def _pieces(self) -> List[int]:
+        """The sizes in bytes of the pieces in which the first request was sent that has no answer yet."""
         size = min(len(self.unanswered), self.codec.announced(self.unanswered) or len(self.unanswered))
-        return 1 + sum(self.answered < cut < self.answered + size for cut in self.cuts)
+        ends = [cut - self.answered for cut in self.cuts if 0 < cut - self.answered < size] + [size]
+        return [end - begin for begin, end in zip([0, *ends], ends)]
 
     def _take_message(self) -> Optional[bytes]:
         """The next complete body from the buffer, or None. Fails at an impossible length."""
@@ -562,7 +576,7 @@ def _first_difference(expected: bytes, got: bytes) -> int:
     return next((i for i in range(both) if expected[i] != got[i]), both)
 
 
-def _show_sent(chapter: int, data: bytes, pieces: int = 1) -> List[str]:
+def _show_sent(chapter: int, data: bytes, pieces: Sequence[int] = ()) -> List[str]:
     """What was sent, decoded and in hex: the first requests, and how many there are."""
     if not data:
         return ["nothing"]
@@ -577,6 +591,8 @@ def _show_sent(chapter: int, data: bytes, pieces: int = 1) -> List[str]:
         lines.append(f"... {len(whole)} requests{more} in all")
     elif rest:
         lines.append(f"{rest} bytes of an incomplete request")
-    if pieces > 1:
-        lines.append(f"in {pieces} pieces")
+    if len(pieces) > 4:
+        lines.append(f"in {len(pieces)} pieces")
+    elif len(pieces) > 1:
+        lines.append(f"in pieces of {', '.join(map(str, pieces[:-1]))} and {pieces[-1]} bytes")
     return lines + wire.hexdump(whole[0] if whole else data)

@@ -4,6 +4,7 @@ Nothing here fails: where the system does not tell, there is less to say.
 """
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import signal
@@ -12,7 +13,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from . import wire
+from . import settings, wire
 from .codec import requests
 from .failure import NO_CAUSE, Cause, cause
 
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 LOOK = 0.1  # seconds in which a server that is busy uses processor time
 BUSY = 0.5  # of that time
 SPINS = "an endless loop"
+OF_CLIENTS = (errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT)
+ERRORS = {
+    errno.EINTR: "A signal came in the middle of the call, and that says nothing about the client: call it again.",
+    errno.EAGAIN: "On a nonblocking socket EAGAIN says no more than \"not now\": wait until the socket is ready, and "
+    "call again.",
+}
 LISTEN, ESTABLISHED, CLOSE_WAIT, TIME_WAIT = "0A", "01", "08", "06"
 
 # System calls in which a server may wait, by number.
@@ -272,7 +279,7 @@ def not_its_turn(conn: "Conn", there: List[Call], others: List[Row], calls: List
     if there and there[0].name in WRITES:
         return cause(
             f"another client does not read: the server waits in {there[0].name}() for it alone. Only nonblocking "
-            "writes let the others go on."
+            "writes let the others go on: is each accepted socket set to O_NONBLOCK?"
         )
     if others and conn.chapter >= 5:
         where = f"it waits in {there[0].name}() on that one" if there else "it has not accepted this one"
@@ -318,7 +325,7 @@ def in_pieces(pieces: int) -> str:
 
 def by_what_was_sent(conn: "Conn") -> str:
     """A cause that the way of sending tells, or "" ."""
-    pieces = conn._pieces()
+    pieces = len(conn._pieces())
     if pieces > 1 and conn._first_unanswered_is_whole():
         return in_pieces(pieces)
     together = bool(conn.answered and conn.cuts and conn.answered not in conn.cuts)  # sent with the one before
@@ -338,10 +345,14 @@ def hung_up(conn: "Conn", how: str) -> Cause:
     server = conn.server()
     if server is not None and ended(server):
         return how_it_ended(server)
+    if server is not None:
+        known = complained(server) or disturbed(server)
+        if known:
+            return known
     first = conn._first_unanswered()
     (n,) = struct.unpack_from("<I", first) if conn.codec.head and len(first) >= 4 else (0,)
     most = wire.max_msg(conn.chapter)
-    if conn._pieces() > 1 and conn._first_unanswered_is_whole():
+    if len(conn._pieces()) > 1 and conn._first_unanswered_is_whole():
         return cause(by_what_was_sent(conn))
     if server is not None and idle_ms(server) and how != "reset":
         return taken_for_idle(server)
@@ -361,7 +372,7 @@ def hung_up(conn: "Conn", how: str) -> Cause:
             f"a message of exactly {most:,} bytes is valid: does the limit count the four bytes of the "
             "length too?"
         )
-    if server is not None and 0 < n <= most < struct.unpack(">I", first[:4])[0]:
+    if server is not None and conn.chapter not in settings.framed and 0 < n <= most < struct.unpack(">I", first[:4])[0]:
         return cause(
             f"is the length read as little-endian? {first[:4].hex(' ')} is {n}; in the other order it is "
             f"{struct.unpack('>I', first[:4])[0]:,}, which is too long. Or is something else in the request taken "
@@ -370,6 +381,26 @@ def hung_up(conn: "Conn", how: str) -> Cause:
     if how == "reset":
         return cause("did the server crash, or close with a request unread?")
     return cause("did the server crash, or take the request for malformed?")
+
+
+def complained(server: "Server") -> Cause:
+    """What its last line says, where that names an error of a system call which the client has not caused."""
+    line = server.log[-1].strip() if server.log else ""
+    number = next((number for number in errno.errorcode if line.endswith(os.strerror(number))), 0)
+    if not number or number in OF_CLIENTS:
+        return NO_CAUSE
+    more = ERRORS.get(number, "look for that call: may the program go on after this error, and try again?")
+    return Cause(f"errno {number}", f'it printed "{line}", and hung up. {more}')
+
+
+def disturbed(server: "Server") -> Cause:
+    """For a server without a word whose calls are interrupted on purpose (cases/interrupt.c)."""
+    if "interrupt" not in server.env.get("LD_PRELOAD", ""):
+        return NO_CAUSE
+    return cause(
+        "in this test calls end with EINTR, and others move fewer bytes than were asked for: call again after EINTR, "
+        "and go on with the rest after a short read or write."
+    )
 
 
 def idle_ms(server: "Server") -> int:

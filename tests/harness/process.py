@@ -144,12 +144,10 @@ class Server:
     def port_ignored(self) -> Cause:
         """For a server that listens elsewhere."""
         (_, port), *_ = [*diagnose.listens_on(self.pid), ("", self.port)]
-        order = " These are the same two bytes in the other order: htons()."
-        more = order if swapped(port) == self._asked_port else " getenv() has it."
-        return cause(
-            f"PORT is ignored, or not understood: the server was started with PORT={self._asked_port}, and listens on "
-            f"{diagnose.places(self.pid) or self.port}.{more}"
-        )
+        here = f"started with PORT={self._asked_port}, and listens on {diagnose.places(self.pid) or self.port}"
+        if swapped(port) == self._asked_port:
+            return cause(f"the two bytes of the port are in the wrong order: the server was {here}. It lacks htons().")
+        return cause(f"PORT is ignored, or not understood: the server was {here}. getenv() has it.")
 
     def _waits_without_listening(self) -> Cause:
         calls = diagnose.waits_in(self.pid)

@@ -29,6 +29,7 @@ CHAPTERS = sorted(int(path.parent.name) for path in ROOT.glob("chapters/[0-9][0-
 
 _seed: Optional[int] = None
 known: Set[str] = set()  # keys of causes that other tests of this run have met: none waits for them again
+framed: Set[int] = set()  # the chapters of which a server has understood a message in this run
 remarks: Optional[Dict[str, int]] = None  # where set: faults that are said once, and how many tests met them
 PAST = 400  # requests before a failure that it may look at
 seed_used = False  # has this test asked for the seed? (conftest resets it before each test)

@@ -58,17 +58,23 @@ def with_cause(item: pytest.Item, failure: Failure) -> Failure:
 
 def next_line(nodeid: str) -> str:
     """What to type to see this test alone."""
-    chapter = re.search(r"test_(\d\d)\.py::", nodeid)
     name = re.sub(r".*::\w+\[(.*)\]$|.*::", r"\1", nodeid)
-    if not chapter or not re.fullmatch(r"[\w.+-]+", name):
-        return settings.repeat_line(nodeid)
+    line = make_line(nodeid, f"-k {name}") if re.fullmatch(r"[\w.+-]+", name) else ""
+    return line or settings.repeat_line(nodeid)
+
+
+def make_line(nodeid: str, options: str) -> str:
+    """What to type to run the tests of the same chapter with these options; "" where it is in no chapter's tests."""
+    chapter = re.search(r"test_(\d\d)\.py::", nodeid)
+    if not chapter:
+        return ""
     words = ["make", f"test-{chapter[1]}"]
     for variable in ("SERVER", "CLIENT"):
         if os.environ.get(variable):
             words.append(f"{variable}={shlex.quote(os.environ[variable])}")
     if settings.seed_used:
         words.append(f"TEST_SEED={settings.seed()}")
-    return " ".join([*words, f'ARGS="-k {name}"'])
+    return " ".join([*words, f'ARGS="{options}"' if " " in options else f"ARGS={options}"])
 
 
 class Teacher:
@@ -159,7 +165,8 @@ class Teacher:
     def missing(self) -> List[str]:
         """What was not run."""
         if self.not_run:
-            return [f"{self.not_run} were not run yet: ARGS=--everything runs all, and shows each failure in full"]
+            line = make_line(self.bad[0].nodeid, "--everything") or "ARGS=--everything"
+            return [f"{self.not_run} were not run yet. All of them, with each failure in full: {line}"]
         return [left_out(self.left_out)] if self.left_out else []
 
 
