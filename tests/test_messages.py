@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Dict, List
 
 import pytest
@@ -103,6 +104,25 @@ def test_a_run_ends_with_the_first_thing_to_mend(tmp_path: Path) -> None:
     assert "were not run yet. " in text and "ARGS=--everything" in text.replace("\n", "")
     assert "servers had to be killed: SIGTERM" in text
     assert lines[-1].split(" (")[0].endswith("failed")
+
+
+def test_a_run_goes_from_simple_to_hard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a server cannot do without, what is new, what came before, abuse; tests of one place stay as they are."""
+    written = [
+        ("basics", "starts"), ("abuse", "one"), ("framing", "cut"), ("test_11", "test_vector"), ("zsets", "new"),
+        ("strings", "random_old"), ("strings", "old"), ("readme", "two"), ("zsets", "random_new"),
+        ("test_11", "test_lab_program_sees"), ("test_11", "test_lab_program"), ("leaks", "three"),
+    ]  # fmt: skip
+    items = []
+    for module, name in written:
+        since = 10 if "old" in name else 11
+        function = SimpleNamespace(__module__=f"cases.{module}", __name__=name, chapters=[since, 11])
+        items.append(SimpleNamespace(name=name, function=function, nodeid=f"tests/test_11.py::test_x[{name}]"))
+    monkeypatch.setattr(settings, "remarks", None)
+    teach.Teacher(0).pytest_collection_modifyitems(items)  # type: ignore[arg-type]
+    assert " ".join(item.name for item in items) == (
+        "starts cut new random_new test_lab_program old random_old test_vector one two three test_lab_program_sees"
+    )
 
 
 def test_everything_on_request(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """make test-NN for a server that is being built: the first thing to mend, and behind it the rest, counted by cause.
 
-The tests of a chapter go from simple to hard, so the first failure is the one to mend first. The others run on for a
-while, to be counted; none waits long for a cause that is known by then. Ending on SIGTERM has a test of its own: the
-others say it once, and go on by killing the server.
+The tests of a chapter go from simple to hard: that it answers at all, then what the chapter brings, then what the
+chapters before have brought, abuse and resources at the end. So the first failure is the one to mend first. The others
+run on for a while, to be counted; none waits long for a cause that is known by then. Ending on SIGTERM has a test of
+its own: the others say it once, and go on by killing the server.
 """
 from __future__ import annotations
 
@@ -25,6 +26,10 @@ UNKNOWN = ["the tests know no likely cause. strace -f ./server shows each call t
 STARTS = "starts_where_it_is_told"  # without it nothing else can be tested
 
 
+FIRST = ("basics", "resp", "framing")  # nothing works without these
+LESSONS = ("strings", "replies", "zsets", "idle", "ttl", "keyspace", "scan", "expiry", "batches", "crowd")
+
+
 class Bad(NamedTuple):
     """A test that failed."""
 
@@ -37,6 +42,23 @@ def function_of(item: pytest.Item) -> Any:
     """The function that a test calls: the case, where it is one."""
     params = getattr(getattr(item, "callspec", None), "params", {})
     return params.get("case") or getattr(item, "function", None)
+
+
+def place(item: pytest.Item) -> Tuple[int, int]:
+    """Where a test stands among those of its chapter; tests of one place keep their order."""
+    function = function_of(item)
+    module, name = getattr(function, "__module__", "").rpartition(".")[2], getattr(function, "__name__", "")
+    if module in FIRST:
+        return 0, FIRST.index(module)
+    if module in LESSONS:
+        chapter = re.search(r"test_(\d\d)\.py::", item.nodeid)
+        old = chapter and int(chapter[1]) - 1 in getattr(function, "chapters", ())
+        return (2 if old else 1), LESSONS.index(module) + len(LESSONS) * name.startswith("random")
+    if not re.fullmatch(r"test_\d\d", module):
+        return 4, 0
+    if name == "test_vector":
+        return 3, 0
+    return (5 if "lab_program_" in name else 1), 2 * len(LESSONS)
 
 
 def tried(item: pytest.Item) -> str:
@@ -89,6 +111,10 @@ class Teacher:
         settings.remarks = {}
 
     # ---- running ----
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: List[pytest.Item]) -> None:
+        items.sort(key=place)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
