@@ -21,10 +21,11 @@ import pytest
 from harness import AnyOrder, Between, Conn, Err, Model, OneOf, Server, Status, session, wire
 from harness import build, check_session, diagnose, model, run_client, run_model_test, run_program, settings
 from harness.codec import codec
+from harness.failure import Failure
 from harness.fake import FakeServer, replies
 from harness.hints import why_wrong
 from harness.resp_model import RespGenerator
-from harness.session import console_blocks, load, parse
+from harness.session import SessionError, console_blocks, load, parse, play
 
 pytestmark = pytest.mark.inside
 
@@ -85,8 +86,8 @@ def test_malformed_replies_are_malformed(name: str) -> None:
     [
         (b"\x07", 0, "7 is no tag"),
         (b"\2\5\0\0\0abc", 5, "a string needs 5 bytes, 3 are left"),
-        (b"\4\2\0\0\0\0", 6, "a tag needs 1 bytes, 0 are left"),
-        (b"\0\0", 1, "1 bytes are left over"),
+        (b"\4\2\0\0\0\0", 6, "a tag needs 1 byte, 0 are left"),
+        (b"\0\0", 1, "1 byte is left over"),
         (b"\5" + struct.pack("<d", float("nan")), 0, "the double is not a number"),
     ],
 )
@@ -186,6 +187,7 @@ def test_a_wrong_value_is_explained() -> None:
         ("del k", 1, Err(4, "x"), "refuses what it must accept"),
         ("zscore z n", 1.0, 1, "a score is a double"),
         ("zquery z 0 n 0 2", [b"a", 1.0, b"b", 2.0], [b"a", 1.0], "does `limit` count elements?"),
+        ("zquery z 0 n 0 2", [b"a", 1.0, b"b", 2.0], [b"b", 2.0], "the first pairs are missing: an `offset` of 0"),
         ("zquery z 0 n 0 2", [b"a", 1.0, b"b", 1.0], [b"b", 1.0, b"a", 1.0], "there the names decide"),
         ("zadd z 1 n", 0, 1, "whose score it changes"),
         ("keys", AnyOrder([b"a", b"b"]), [b"b"], "1 are missing, a for one"),
@@ -768,13 +770,12 @@ def talker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def play_text(folder: Path, text: str, name: str = "09-x.session") -> str:
-    """Plays a session; returns how it fails, or ""."""
+    """Plays a session; returns what differs, or what is wrong with it, or ""."""
     (folder / name).write_text(text)
     try:
-        check_session(str(folder / name))
-    except AssertionError as e:
+        return "\n\n".join(play(load(str(folder / name))))
+    except SessionError as e:
         return str(e)
-    return ""
 
 
 def test_parsing_a_session() -> None:
@@ -868,11 +869,23 @@ def test_the_example_of_the_readme_is_true(programs: Path) -> None:
 def test_every_changed_output_line_is_found(programs: Path) -> None:
     text = play_text(programs, RIGHT.replace("(str) v\n\n", "(str) w\n\n").replace("[exit 4]\n", ""))
     path = programs / "09-x.session"
-    assert text.splitlines()[0] == f"{path} differs in 2 places"
     diff = "--- the session\n+++ what came\n@@ -1 +1 @@\n-(str) w\n+(str) v\n"
     assert f"{path}:4: $ ./client get k\n{diff}" in text
     assert f"{path}:15: $ echo" in text and "\n+[exit 4]\n" in text
     assert f"tests/tools/play.py --show {path}" in text
+
+
+def test_a_session_that_differs_says_what_was_typed_and_what_came(programs: Path) -> None:
+    path = programs / "09-x.session"
+    path.write_text(RIGHT.replace("(str) v\n\n", "(str) w\n\n").replace("[exit 4]\n", ""))
+    with pytest.raises(Failure) as caught:
+        check_session(str(path))
+    lines = caught.value.lesson(200)
+    assert lines[:4] == [
+        "typed     $ ./client get k", f"came      {path}:4 differs", "          (str) v", "expected  (str) w"
+    ]  # fmt: skip
+    assert lines[4].startswith("again     ") and lines[4].endswith(f"tests/tools/play.py --show {path}")
+    assert lines[5].startswith(f"also      {path}:15: $ echo")
 
 
 def test_a_missing_and_an_additional_line_are_found(programs: Path) -> None:
@@ -946,7 +959,7 @@ def test_server_lines_that_differ(
     assert before in TALK
     text = play_text(talker, TALK.replace(before, after))
     assert difference in text
-    assert "differs in 1 places" in text
+    assert text.count("to see it again") == 1
 
 
 def test_the_server_s_exit_status(talker: Path) -> None:

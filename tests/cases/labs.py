@@ -18,13 +18,20 @@ def lab_passes(chapter: int, name: str) -> None:
     """It ends with status 0 and `all tests passed`."""
     out, err, status = run_program(chapter, name, seconds=50)
     if status != 0 or err or not out.endswith("\nall tests passed\n"):
-        fail(f"{name} ends with exit status {status} and prints\n{out}{err}")
+        fail(f"{name} ends with exit status {status} and prints\n{out}{err}", expected="exit status 0, and the last "
+             "line is `all tests passed`")  # fmt: skip
 
 
 def lab_sees(chapter: int, name: str, header: str, right: str, wrong: str) -> None:
     """Built with a header in which one place is wrong, it names a line of its own and ends with 1."""
     text = (ROOT / "common" / header).read_text()
-    assert text.count(right) == 1, f"{header} has {text.count(right)} times: {right}"
+    if text.count(right) != 1:
+        fail(
+            f"{header} has {text.count(right)} times the words that this test changes:\n{right}",
+            f"this tests {name}, not your code: it puts a fault into {header} and looks whether {name} notices. Where "
+            "you have written these words in another way, it can say nothing.",
+            "they are there once",
+        )
     with tempfile.TemporaryDirectory(prefix="lab-") as folder:
         for path in (ROOT / "common").glob("*.h"):
             shutil.copy(path, folder)

@@ -521,7 +521,11 @@ def partial(conn: "Conn") -> Cause:
         )
     if conn.ended:
         return cause("the connection ended inside a reply: was all of it written before the close?")
-    return cause("the server stopped inside a reply: does it go on where a write took only a part?")
+    waits = f", each time that the socket has room ({'EPOLLOUT' if conn.chapter >= 16 else 'POLLOUT'})"
+    return cause(
+        "the server stopped inside a reply: does it go on where a write took only a part"
+        f"{waits if conn.chapter >= 6 else ''}?"
+    )
 
 
 # ---- a server that is not reached ----

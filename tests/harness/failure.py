@@ -12,8 +12,8 @@ from typing import Dict, Iterable, List, NamedTuple, Sequence, Tuple
 
 Block = Tuple[str, Sequence[str]]
 
-ORDER = ["sent", "came", "its bytes", "expected", "printed", "and"]  # in a lesson; others stand before "printed"
-TYPED = ("command", "started")  # not folded
+ORDER = ["typed", "sent", "came", "its bytes", "expected", "printed", "and"]  # in a lesson; others before "printed"
+TYPED = ("typed", "command", "started", "again")  # not folded
 SERVER_ENDED = "the server ended in the middle of the test"
 
 
@@ -73,7 +73,7 @@ class Failure(AssertionError):
             del blocks["came"][1:]
         others = [title for title in blocks if title not in ORDER]
         lines: List[str] = []
-        for title in ORDER[:4] + others + ORDER[4:]:
+        for title in ORDER[:5] + others + ORDER[5:]:
             if title in blocks:
                 fold = 0 if title in TYPED else width
                 lines += shortened(laid_out(title if title != "its bytes" else "", blocks[title], fold), most)

@@ -394,7 +394,7 @@ def _zquery(expected: List[object], got: object, tagged: bool) -> str:
     if got and tagged and [type(one) for one in got[:2]] != [bytes, float]:
         return "the array holds name and score in turn: a string (tag 2), then a double (tag 5)"
     pairs, wanted = _pairs(got), _pairs(expected)
-    if got and 2 * len(got) == len(expected):
+    if got and 2 * len(got) == len(expected) and got == expected[: len(got)]:
         return "does `limit` count elements? it counts pairs of name and score"
     if sorted(pairs) == sorted(wanted):
         if sorted(pairs) == pairs != wanted or [score for _, score in pairs] == [score for _, score in wanted]:
@@ -408,6 +408,11 @@ def _zquery(expected: List[object], got: object, tagged: bool) -> str:
         )
     if len(pairs) > len(wanted) and pairs[: len(wanted)] == wanted:
         return "more pairs than `limit` asks for: it counts pairs of name and score"
+    if pairs and pairs == wanted[len(wanted) - len(pairs) :]:
+        return (
+            "the first pairs are missing: an `offset` of 0 is the first pair that is not less than (score, name), and "
+            "1 the one behind it"
+        )
     if pairs and wanted and set(pairs) != set(wanted):
         return (
             "it begins at the wrong place: at the first pair that is not less than (score, name); then `offset` moves "

@@ -414,16 +414,15 @@ class _Play:
         """The failure with the commands before it, those on the same key, and the seed."""
         failure = explained(error)
         if self.history:
-            title, *lines = self._before(command)
-            failure = failure.and_also("before it", "\n".join([title, *lines]))
+            failure = failure.and_also("before", "\n".join(self._before(command)))
         return failure.and_also("seed", str(self.seed))
 
     def _before(self, command: Optional[Command]) -> List[str]:
         rows = self.history
         if command and len(command) > 1:
             rows = [row for row in rows if len(row[2]) > 1 and row[2][1] == command[1]]
-        lines = ["on that key:" if command else "the last that were answered:"]
-        for number, i, words, reply in rows[-12:]:
+        lines = ["on that key, the latest first:" if command else "what was answered last, the latest first:"]
+        for number, i, words, reply in rows[:-13:-1]:
             said = f"{wire.show_args(words)} -> {wire.show_value(reply)}"
             lines.append(f"{number:6} connection {i}: {said}")
         return lines

@@ -179,7 +179,8 @@ PERHAPS = {
     "poll() first.",
     "test_06.test_clients_at_the_same_time": "does a client wait for the one before? A small reply never waits: "
     "TCP_NODELAY.",
-    "test_14.test_memory_comes_back": KEPT,
+    "test_14.test_memory_comes_back": "a worker frees what it is given: is one woken (pthread_cond_signal) for each "
+    "set, does it take every piece of work, and free all of it?",
     "test_14.test_leaves_with_very_much_work_queued": "at the end the system takes all memory back: the queue is left "
     "as it is",
     "test_14.test_four_threads_beside_the_loop": "four workers are started once, before the loop",

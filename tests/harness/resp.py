@@ -12,7 +12,7 @@ import struct
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from .wire import (
-    ERR_2BIG, ERR_ARG, ERR_TYPE, ERR_UNKNOWN, AnyOrder, Arg, Between, Err, OneOf, WireError, show_bytes,
+    ERR_2BIG, ERR_ARG, ERR_TYPE, ERR_UNKNOWN, AnyOrder, Arg, Between, Err, OneOf, WireError, left_over, show_bytes,
     show_double, to_bytes,
 )  # fmt: skip
 
@@ -355,7 +355,7 @@ def decode(data: bytes, version: int = 2) -> object:
     """A reply that is whole. WireError where it is malformed, or of version 3 and that was not asked for."""
     value, at = _value(data, 0, version, 0)
     if at != len(data):
-        raise WireError(at, f"{len(data) - at} bytes are left over")
+        raise WireError(at, left_over(len(data) - at))
     return value
 
 

@@ -9,9 +9,10 @@ import subprocess
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from . import bounded, build, settings
+from .failure import Failure
 from .process import LISTENING, Server, clean_env, free_port
 from .settings import ROOT, fail, limit
 
@@ -21,6 +22,7 @@ SHOWN_PORT = "1234"  # what every port of a session's server is called in a tran
 HERE_DOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 EXIT = re.compile(r"^\[exit (\d+)\]$")
 PATIENCE = 5.0  # seconds for a line that the server is to print
+LISTED, CAME = "the session", "what came"  # the heads of a diff
 QUIET = 0.05  # seconds without another line after which a server is taken to have said all
 Listener = Callable[[str, str], None]  # kind ("command", "output", "server"), text
 
@@ -154,7 +156,7 @@ def load(path: str, chapter: Optional[int] = None) -> Session:
 
 
 def check_session(path: str, chapter: Optional[int] = None) -> None:
-    """Plays a file; fails with every difference."""
+    """Plays a file; fails with what came and what was expected at the first difference, and where there are more."""
     try:
         session = load(path, chapter)
     except SessionError as e:
@@ -162,7 +164,21 @@ def check_session(path: str, chapter: Optional[int] = None) -> None:
         return
     differences = play(session)
     if differences:
-        fail("\n\n".join([f"{_short(path)} differs in {len(differences)} places"] + differences))
+        raise _first_of(differences)
+
+
+def _first_of(differences: Sequence[str]) -> Failure:
+    """The first difference in its parts, and the places of the others."""
+    place, *lines, again = differences[0].split("\n")
+    where, typed = re.fullmatch(r"(.*:\d+): (.*)", place).groups()  # type: ignore[union-attr]
+    diff = [line for line in lines if line not in (f"--- {LISTED}", f"+++ {CAME}")]
+    came, listed = ([line[1:] for line in diff if line[:1] == sign] for sign in "+-")
+    if len(diff) == len(lines):  # no diff, but something that went wrong
+        came, listed = lines, []
+    elsewhere = [difference.split("\n")[0] for difference in differences[1:]]
+    return Failure(f"{where} differs", [("typed", [typed]), ("came", came or ["no such line"]),
+                                        ("expected", listed or ["no such line"]), ("again", [again.partition(": ")[2]]),
+                                        ("also", elsewhere)])  # fmt: skip
 
 
 def play(session: Session, listener: Optional[Listener] = None) -> List[str]:
@@ -326,7 +342,7 @@ class _Player:
         """Notes a difference; returns True where there is none."""
         if got == expected:
             return True
-        diff = difflib.unified_diff(expected, got, "the session", "what came", lineterm="")
+        diff = difflib.unified_diff(expected, got, LISTED, CAME, lineterm="")
         self._differ(step, "\n".join(diff))
         return False
 

@@ -444,6 +444,16 @@ def hexdump(data: bytes, mark: Optional[int] = None, note: str = "", most: int =
     return shown + ["..."] * (rows > last)
 
 
+def so_many_bytes(n: int) -> str:
+    """The number with its noun."""
+    return f"{n:,} byte{'s' * (n != 1)}"
+
+
+def left_over(n: int) -> str:
+    """What is wrong with a message that is longer than what it says."""
+    return f"{so_many_bytes(n)} {'is' if n == 1 else 'are'} left over"
+
+
 class _Reader:
     """Takes a body apart; every shortage names the byte where it begins."""
 
@@ -453,7 +463,7 @@ class _Reader:
     def take(self, n: int, what: str) -> bytes:
         left = len(self.data) - self.pos
         if n > left:
-            raise WireError(self.pos, f"{what} needs {n} bytes, {left} are left")
+            raise WireError(self.pos, f"{what} needs {so_many_bytes(n)}, {left} {'is' if left == 1 else 'are'} left")
         self.pos += n
         return self.data[self.pos - n : self.pos]
 
@@ -463,7 +473,7 @@ class _Reader:
     def end(self) -> None:
         left = len(self.data) - self.pos
         if left:
-            raise WireError(self.pos, f"{left} bytes are left over")
+            raise WireError(self.pos, left_over(left))
 
 
 def _read_value(r: _Reader, depth: int) -> object:
