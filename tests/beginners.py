@@ -400,6 +400,16 @@ BEGINNERS: Dict[str, Beginner] = {
     # ---- 06 and 08 to 16: C ----
     "forgets-what-it-has-used": wrong(6, 6, "two_requests_in_one_write", "taken out of the buffer",
         ("server.c", "    memmove(conn->rbuf, &conn->rbuf[4 + len], conn->rbuf_size);\n", "")),
+    "no-room-is-an-error": wrong(6, 6, "interrupted_calls_and_small_parts", "wait after EAGAIN",
+        ("server.c", "if (errno != EAGAIN && errno != EINTR) {\n            conn->state = STATE_END;\n        }\n"
+         "        return false;\n    }\n    conn->wbuf_sent",
+         "conn->state = STATE_END;\n        return false;\n    }\n    conn->wbuf_sent")),
+    "moves-one-byte-too-far": wrong(6, 6, "two_requests_in_one_write", "right after it was moved",
+        ("server.c", "memmove(conn->rbuf, &conn->rbuf[4 + len]", "memmove(conn->rbuf, &conn->rbuf[5 + len]")),
+    "length-without-the-status": wrong(7, 7, "a_key_comes_and_goes", "the four bytes of the status, too?",
+        ("server.c", "store_u32(conn->wbuf, (uint32_t)(4 + len));", "store_u32(conn->wbuf, (uint32_t)len);")),
+    "an-integer-with-the-tag-of-a-string": wrong(9, 9, "a_key_comes_and_goes", "an integer is expected, and that has",
+        ("serial.h", "SER_INT = 3", "SER_INT = 2")),
     "keys-of-one-table": wrong(9, 9, "keys_at_every_size", "are missing",
         ("hashtable.h", "    if (h_scan(&hmap->newer, f, arg)) {\n        h_scan(&hmap->older, f, arg);\n    }\n",
          "    h_scan(&hmap->newer, f, arg);\n")),

@@ -335,6 +335,11 @@ def test_the_first_wrong_byte_of_raw_bytes() -> None:
     lines = text.splitlines()
     i = next(i for i, line in enumerate(lines) if "^^" in line)
     assert lines[i - 1][lines[i].index("^^") :].startswith("79")  # the y
+    with FakeServer(replies(b"a" * 200 + b"xy")) as fake, Conn(fake.port, 5) as conn:
+        conn.send(wire.frame(b""))
+        text = failure(lambda: conn.expect_bytes(b"a" * 200 + b"xz"))
+    rows = [row for row in text.splitlines() if "00c0  61" in row]
+    assert text.count("^^") == 1 and len(rows) == 2, text  # the row that differs, of both
 
 
 def test_how_a_connection_ends() -> None:

@@ -169,9 +169,9 @@ def uses_no_cpu(server: Server, who: str) -> None:
             return
     fail(
         f"with {who} and nothing to do, the server used {spent} ms of processor time, in 150 ms each",
-        "does poll() return again and again for something that the loop does not do? Ask for POLLOUT only while "
-        "there is "
-        "something to write, for POLLIN only until the input has ended, and look away from accept() while it fails.",
+        "does poll() return again and again for something that the loop does not do? While a reply waits to be "
+        "written ask for POLLOUT, and only then; for POLLIN until the input has ended; and look away from accept() "
+        "while it fails.",
         "none, once it has done what there was to do",
     )
 

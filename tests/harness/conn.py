@@ -171,7 +171,8 @@ class Conn:
         if got != expected:
             mark = _first_difference(expected, got)
             what = "other bytes came back" if len(got) > mark else self._shortage(mark, len(expected))
-            self._fail(what, expected=wire.hexdump(expected), mark=mark, why=self._bytes_cause(expected, got))
+            rows = [row for row in wire.hexdump(expected, mark) if "^^" not in row]
+            self._fail(what, expected=rows, mark=mark, why=self._bytes_cause(expected, got))
         self._drop(len(expected))
         self._answered(sum(map(len, requests(self.codec, bytes(self.unanswered)))))
 
@@ -264,7 +265,7 @@ class Conn:
             value = self.codec.decode(body, self.version)
         except wire.WireError as e:
             problem, mark, note = "the reply is malformed", e.offset, str(e)
-            why = hints.why_malformed(self.chapter, body)
+            why = hints.why_malformed(self.chapter, body, expect)
         if expect is not ANY and not problem and not wire.same(expect, value):
             problem = "the reply is wrong"
             plain = wire.nearest(expect, value)
@@ -317,6 +318,7 @@ class Conn:
                 ("sent", self._sent()),
                 ("expected", expected),
                 ("came", wire.hexdump(came or bytes(self.buffer), mark) if came or self.buffer else ["nothing"]),
+                ("printed", self._said_at_the_end()),
             ],
             why or self._cause(),
         )
@@ -329,6 +331,11 @@ class Conn:
         if self.half_closed:
             lines[-1] += ", and the client has ended its input"
         return lines
+
+    def _said_at_the_end(self) -> List[str]:
+        """The last that the server printed, where it has hung up on us."""
+        server = self.server() if self.ended else None
+        return [line[:200] for line in server.log[-2:]] if server else []
 
     def _cause(self) -> Cause:
         """A likely cause of a reply that does not come, or not whole."""

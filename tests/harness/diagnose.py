@@ -201,6 +201,8 @@ def how_it_ended(server: "Server") -> Cause:
         )
     elif status < 0:
         more = "build it with -g -fsanitize=address,undefined, and it says in which line"
+        if not settings.foreign("server") and server.chapter:
+            more = f"make test-{server.chapter:02} SAN=address,undefined says in which line"
     elif any("Traceback" in line for line in server.lines):
         more = f"of an exception that nothing catches: {server.lines[-1].strip()}"
     elif status:
@@ -307,11 +309,12 @@ def read_it_all(conn: "Conn", here: List[Call], calls: List[Call]) -> Cause:
     if known:
         return cause(known)
     waits = f", and waits in {(here or calls)[0].name}()" if here or calls else ""
+    room = ", also where the socket has no room at first (POLLOUT)" if conn.chapter >= 6 else ""
     if not conn.unanswered:
         return cause(f"the server has nothing left to read{waits}. Is there a reply that it has not written yet?")
     return cause(
         f"the server has read all of this request{waits}. Is it finished with it: does it write the reply, all of "
-        "it, and flush it? Or does it still wait for more than the length says?"
+        f"it, and flush it{room}? Or does it still wait for more than the length says?"
     )
 
 
@@ -356,7 +359,7 @@ def hung_up(conn: "Conn", how: str) -> Cause:
         return cause(by_what_was_sent(conn))
     if server is not None and idle_ms(server) and how != "reset":
         return taken_for_idle(server)
-    if conn.answered > len(first) and conn.chapter >= 6:
+    if conn.answered and conn.chapter >= 6:
         return cause(
             "the server hung up on a connection that it had served well: does it take this request for malformed (is "
             "the buffer right after it was moved, or has grown?), or a short read for the end? Only read() == 0 is "
@@ -398,8 +401,8 @@ def disturbed(server: "Server") -> Cause:
     if "interrupt" not in server.env.get("LD_PRELOAD", ""):
         return NO_CAUSE
     return cause(
-        "in this test calls end with EINTR, and others move fewer bytes than were asked for: call again after EINTR, "
-        "and go on with the rest after a short read or write."
+        "in this test calls end with EINTR, find no room (EAGAIN), or move fewer bytes than were asked for: call again "
+        "after EINTR, wait after EAGAIN, and go on with the rest after a short read or write."
     )
 
 
@@ -507,6 +510,11 @@ def partial(conn: "Conn") -> Cause:
             )
         if n > most >= swapped:
             return cause("the length is big-endian; all numbers of the protocol are little-endian")
+        if n > most:
+            return cause(
+                f"a reply may have {most:,} bytes. Where one becomes larger, take back what there is of it, and then "
+                "write the error in its place."
+            )
         if n == got:
             return cause("does the length count its own four bytes? it must count only what follows")
     elif conn.chapter == 4 and got and b"world".startswith(data):

@@ -8,7 +8,7 @@ from typing import List, Optional, Sequence, Set, Tuple
 
 from . import resp, wire
 from .codec import Binary, Resp
-from .wire import Err, Status
+from .wire import AnyOrder, Err, Status
 
 Words = List[bytes]
 EXPIRES = (b"expire", b"pexpire", b"expireat", b"pexpireat", b"setex", b"psetex")
@@ -19,15 +19,30 @@ NUMBERS = (
 )  # fmt: skip
 
 
-def why_malformed(chapter: int, body: bytes) -> str:
-    """What may have gone wrong with a reply that cannot be decoded, or ""."""
+def _tag_of(value: object) -> Optional[int]:
+    """The tag of a reply with this value, None where any may come."""
+    if isinstance(value, AnyOrder):
+        return wire.ARR
+    try:
+        return wire.encode_value(value)[0]
+    except TypeError:
+        return None
+
+
+TAGS = ("nil", "an error", "a string", "an integer", "an array", "a double")
+
+
+def why_malformed(chapter: int, body: bytes, expected: object) -> str:
+    """What may have gone wrong with a reply that cannot be decoded, where this was expected, or ""."""
     if chapter >= wire.RESP_FROM:
         return (
             "a reply begins with its type, + - : $ or *; then comes a number or a text, and \\r\\n. A string has its "
             "length in front, and \\r\\n behind it, too."
         )
     if chapter < 9:
-        swapped = struct.unpack(">I", body[:4])[0] if len(body) >= 4 else 99
+        if len(body) < 4:
+            return "does the length count the four bytes of the status, too? It says how many bytes follow it."
+        swapped = struct.unpack(">I", body[:4])[0]
         if swapped <= wire.RES_NX:
             return "the status is big-endian; all numbers of the protocol are little-endian"
         return "a reply begins with its status in four bytes: 0 OK, 1 an error, 2 no such key. Then comes the data."
@@ -38,6 +53,9 @@ def why_malformed(chapter: int, body: bytes) -> str:
     swapped = struct.unpack_from(">I", body, 1)[0] if len(body) >= 5 else 0
     if tag in (wire.STR, wire.ARR) and n > len(body) >= swapped:
         return "the length behind the tag is big-endian; all numbers of the protocol are little-endian"
+    wanted = _tag_of(expected)
+    if wanted is not None and tag != wanted and tag < len(TAGS):
+        return f"the tag is {tag}, which is {TAGS[tag]}: {TAGS[wanted]} is expected, and that has the tag {wanted}"
     if tag == wire.INT and len(body) == 5 + swapped or tag == wire.INT and len(body) == 5 + n:
         return (
             "the tag is that of an integer, and what follows looks like a string: is it the right tag? "
@@ -250,7 +268,10 @@ def _get(chapter: int, expected: object, got: object, about: List[Words], select
                 "of the request"
             )
         more = ", in the older table too, while the larger one is filled" if chapter >= 8 else ""
-        return f"the server does not find what was set: is the key looked for where `set` has put it{more}?"
+        return (
+            f"the server does not find what was set: is the key looked for where `set` has put it{more}? Are all bytes "
+            "of two keys compared?"
+        )
     return ""
 
 
