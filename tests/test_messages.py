@@ -242,3 +242,10 @@ def test_a_likely_cause_is_short(name: str) -> None:
     failure = perhaps.perhaps(f"cases.{module}", case, Failure("x"), "A. It is so: yes.")
     assert failure.why.words and len(failure.lesson(teach.COLUMNS)) <= 8, failure
     assert ("expected", ["yes"]) in failure.blocks
+
+
+def test_a_lab_program_is_named() -> None:
+    """With the line that builds and runs it, where a chapter has one."""
+    failed = perhaps.perhaps("test_08", "test_lab_program", Failure("x"))
+    assert failed.why.words.endswith(": make 08 && chapters/08/test_hashtable")
+    assert perhaps.perhaps("test_16", "test_lab_program", Failure("x")).why.words == perhaps.LAB

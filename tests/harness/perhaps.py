@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from .failure import NO_CAUSE, Cause, Failure, cause
+from .settings import ROOT
 
 CLIENT = (
     "of the client: replies go to standard output, one line about what went wrong to standard error; then it ends with "
@@ -197,11 +198,21 @@ _OF_OTHERS = {  # modules whose cases are about what they send
 }
 
 
+def _with_its_name(chapter: str) -> str:
+    """What LAB says, with the line to type where the chapter has one lab program that tests."""
+    programs = [path.stem for path in ROOT.glob(f"chapters/{chapter}/test_*.c")]
+    if len(programs) != 1:
+        return LAB
+    run = f"make {chapter} && chapters/{chapter}/{programs[0]}"
+    return f"{programs[0]} prints the line that does not hold, and calls fewer functions than a server: {run}"
+
+
 def perhaps(module: str, name: str, failure: Failure, says: str = "") -> Failure:
     """A failure of this case with a likely cause, and with what was expected: where it does not tell, that is the last
     sentence of what the case says of itself."""
     short = module.rpartition(".")[2]
     words = PERHAPS.get(f"{short}.{name}") or PERHAPS.get(short) or _OF_OTHERS.get(short, "")
+    words = _with_its_name(short[-2:]) if words is LAB else words
     why: Cause = failure.why or (cause(words) if words else NO_CAUSE)
     blocks = failure.blocks
     if says and not any(title == "expected" for title, _ in blocks):
