@@ -193,6 +193,7 @@ def test_a_wrong_value_is_explained() -> None:
         ("keys", AnyOrder([b"a", b"b"]), [b"b"], "1 are missing, a for one"),
         ("pttl k", Between(900, 1000), -1, "the deadline is lost"),
         ("ttl k", Between(90, 100), 99_000, "seconds or milliseconds?"),
+        ("ttl k", -2, -1, "-2 says that there is no such key; -1 is for one without a deadline"),
         ("expire k 1", 0, 1, "answers 0 where there is no such key"),
     ],
 )
@@ -340,6 +341,16 @@ def test_the_first_wrong_byte_of_raw_bytes() -> None:
         text = failure(lambda: conn.expect_bytes(b"a" * 200 + b"xz"))
     rows = [row for row in text.splitlines() if "00c0  61" in row]
     assert text.count("^^") == 1 and len(rows) == 2, text  # the row that differs, of both
+
+
+def test_a_nil_of_the_other_version_is_explained() -> None:
+    def handler(sock: socket.socket) -> None:
+        sock.recv(100)
+        sock.sendall(b"$-1\r\n")
+
+    with FakeServer(handler) as fake, Conn(fake.port, 17) as conn:
+        conn.send(b"*2\r\n$3\r\nget\r\n$1\r\nk\r\n")
+        assert "this is the nil of version 2" in failure(lambda: conn.expect_bytes(b"_\r\n"))
 
 
 def test_how_a_connection_ends() -> None:

@@ -367,6 +367,8 @@ class Conn:
                 "the "
                 "bytes of a request that has its reply taken out of the buffer?"
             )
+        if right == [b"_\r\n"] and wrong and wrong[0] in (b"$-1\r\n", b"*-1\r\n"):
+            return cause("this is the nil of version 2. From the reply to HELLO 3 on, nil is _ and a line end")
         known = "" if self.codec.head else diagnose.form_of_resp(came[sum(map(len, frames[:good])) :])
         if wrong and right and self.chapter >= 7 and not known:
             with suppress(wire.WireError):

@@ -123,7 +123,8 @@ def _taken_for_malformed(got: object) -> str:
     """The server has seen no request in what was sent."""
     if isinstance(got, Err) and (got.text or "").startswith(resp.PROTOCOL):
         return (
-            "the server takes a request for malformed that is not: does it pass over the \\r\\n behind a string, too?"
+            "the server takes a request for malformed that is not: does it pass over the \\r\\n behind a string, too? "
+            "And where it does not begin with *, it is a line of words."
         )
     return ""
 
@@ -284,7 +285,7 @@ def _ttl(name: bytes, expected: object, got: object, about: List[Words]) -> str:
     if low == high == -2:
         return "-2 says that there is no such key" + (
             ": its time is over, whether or not a timer has been "
-            "round" if _was_given_time(about) else "; -1 is for one "
+            "round" if got != -1 and _was_given_time(about) else "; -1 is for one "
             "without a deadline")  # fmt: skip
     if low == high == -1:
         why = f": `{last.decode()}` takes the deadline away" if last in (b"set", b"persist") and got >= 0 else ""
@@ -293,7 +294,7 @@ def _ttl(name: bytes, expected: object, got: object, about: List[Words]) -> str:
         return "the deadline is lost, or was never kept: the key has one, and is here without (-1)"
     if got == -2:
         return "the key is gone before its time (-2): `expire` counts seconds and `pexpire` milliseconds"
-    if got and low <= got * 1000 <= high * 1000 + 999 or low * 900 <= got <= high * 1000 + 999:
+    if got and high > 0 and low <= got * 1000 <= high * 1000 + 999 or low * 900 <= got <= high * 1000 + 999:
         unit = "seconds" if name == b"ttl" else "milliseconds"
         return (
             f"seconds or milliseconds? `{name.decode()}` answers in {unit}, and `expire` takes seconds, `pexpire` "

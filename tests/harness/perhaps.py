@@ -216,5 +216,7 @@ def perhaps(module: str, name: str, failure: Failure, says: str = "") -> Failure
     why: Cause = failure.why or (cause(words) if words else NO_CAUSE)
     blocks = failure.blocks
     if says and not any(title == "expected" for title, _ in blocks):
-        blocks = [*blocks, ("expected", [re.split(r"(?<=[.:;])\s+", says)[-1].rstrip(".")])]
+        last = re.split(r"(?<=[.:;])\s+", says)[-1].rstrip(".")
+        if not re.match(r"Those |The thread", last) and not re.search(r"\.(py|c)\b|tests/", last):  # of how, not what
+            blocks = [*blocks, ("expected", [last])]
     return Failure(failure.what, blocks, why)
