@@ -14,6 +14,7 @@ from cases import (
     merges, processes, readme, replies, strings, trouble, ttl, zsets,
 )  # fmt: skip
 from harness import fail, run_program
+from harness.build import program
 from harness.settings import ROOT, limit
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
@@ -129,7 +130,7 @@ def test_the_compiler_keeps_the_prefetches() -> None:
     assert len(found) >= 12, f"{source}: {len(found)} prefetches are left in the compiled code"
 
 
-# ---- the lab program ----
+# ---- the lab programs ----
 
 ROW = re.compile(r" *(\d+) (KiB|MiB)( +\d+\.\d){6}")
 
@@ -154,3 +155,23 @@ def test_lab_program_sizes() -> None:
         out, err, status = run_program(15, "latency", words)
         if status != 1 or out or not err.startswith("usage: "):
             fail(f"latency {words} ends with exit status {status} and prints\n{out}{err}")
+
+
+@pytest.mark.inside
+def test_lab_program_pipeline() -> None:
+    """A time for each length of a pipeline, of a server that it starts and ends."""
+    out, err, status = run_program(15, "pipeline", [*program(15, "server"), "2000"], seconds=20)
+    if status != 0 or err or not re.fullmatch("".join(rf"in pipelines of {n}: \d+ ns\n" for n in (1, 16, 1000)), out):
+        fail(f"pipeline 2000 ends with exit status {status} and prints\n{out}{err}")
+
+
+@pytest.mark.inside
+def test_lab_program_pipeline_words() -> None:
+    """What it does not know is refused, and so is a server that does not answer like one."""
+    for words in ([], ["./server", "x"], ["./server", "999"], ["./server", "1500"], ["./server", "1000", "1"]):
+        out, err, status = run_program(15, "pipeline", words)
+        if status != 1 or out or not err.startswith("usage: "):
+            fail(f"pipeline {words} ends with exit status {status} and prints\n{out}{err}")
+    out, err, status = run_program(15, "pipeline", ["true"])
+    if status != 1 or out or not err.startswith("true does not say that it listens"):
+        fail(f"pipeline true ends with exit status {status} and prints\n{out}{err}")

@@ -80,7 +80,7 @@ static int64_t now_ns(void) {
 
 // Takes `steps` steps of each of `n` chains. Inlined, so that for each n the compiler keeps the places in
 // registers.
-static inline __attribute__((always_inline)) void walk(struct line **places, int n, int steps) {
+static inline __attribute__((always_inline)) void follow(struct line **places, int n, int steps) {
     struct line *at[k_max_chains];
     for (int i = 0; i < n; i++) {
         at[i] = places[i];
@@ -95,32 +95,32 @@ static inline __attribute__((always_inline)) void walk(struct line **places, int
     }
 }
 
-static void walk_1(struct line **places, int steps) {
-    walk(places, 1, steps);
+static void follow_1(struct line **places, int steps) {
+    follow(places, 1, steps);
 }
 
-static void walk_2(struct line **places, int steps) {
-    walk(places, 2, steps);
+static void follow_2(struct line **places, int steps) {
+    follow(places, 2, steps);
 }
 
-static void walk_4(struct line **places, int steps) {
-    walk(places, 4, steps);
+static void follow_4(struct line **places, int steps) {
+    follow(places, 4, steps);
 }
 
-static void walk_8(struct line **places, int steps) {
-    walk(places, 8, steps);
+static void follow_8(struct line **places, int steps) {
+    follow(places, 8, steps);
 }
 
-static void walk_16(struct line **places, int steps) {
-    walk(places, 16, steps);
+static void follow_16(struct line **places, int steps) {
+    follow(places, 16, steps);
 }
 
 static const struct {
     int chains;
-    void (*walk)(struct line **places, int steps);
-} k_walks[] = {{1, walk_1}, {2, walk_2}, {4, walk_4}, {8, walk_8}, {16, walk_16}};
+    void (*follow)(struct line **places, int steps);
+} k_ways[] = {{1, follow_1}, {2, follow_2}, {4, follow_4}, {8, follow_8}, {16, follow_16}};
 
-// Prints what a step of one chain takes, in nanoseconds, where some chains are walked side by side: the
+// Prints what a step of one chain takes, in nanoseconds, where some chains are followed side by side: the
 // least that was seen, since whatever else the machine does can only add to it. The chains set out from
 // random lines.
 static void measure(uint8_t *block, size_t stride, size_t n, int which) {
@@ -129,15 +129,15 @@ static void measure(uint8_t *block, size_t stride, size_t n, int which) {
     for (int i = 0; i < k_max_chains; i++) {
         places[i] = line_at(block, stride, next_random(&state) % n);
     }
-    k_walks[which].walk(places, k_steps_a_look); // a first time, which does not count
+    k_ways[which].follow(places, k_steps_a_look); // a first time, which does not count
     int64_t begin = now_ns(), before = begin, least = INT64_MAX;
     for (int looks = 0; looks < k_min_looks || before - begin < k_measure_ns; looks++) {
-        k_walks[which].walk(places, k_steps_a_look);
+        k_ways[which].follow(places, k_steps_a_look);
         int64_t after = now_ns();
         least = after - before < least ? after - before : least;
         before = after;
     }
-    printf(" %9.1f", (double)least / k_steps_a_look / k_walks[which].chains);
+    printf(" %9.1f", (double)least / k_steps_a_look / k_ways[which].chains);
     fflush(stdout);
 }
 
@@ -150,7 +150,7 @@ static void measure_size(uint8_t *block, size_t size) {
         msg("the chain does not lead through all lines");
         exit(1);
     }
-    for (size_t i = 0; i < sizeof(k_walks) / sizeof(k_walks[0]); i++) {
+    for (size_t i = 0; i < sizeof(k_ways) / sizeof(k_ways[0]); i++) {
         measure(block, k_line, lines, (int)i);
     }
     link_lines(block, k_page, pages);
@@ -168,8 +168,8 @@ int main(int argc, char **argv) {
     uint8_t *memory = mem_alloc((mib << 20) + k_page);
     uint8_t *block = memory + (k_page - (uintptr_t)memory % k_page); // where a page begins
     printf("ns a step ");
-    for (size_t i = 0; i < sizeof(k_walks) / sizeof(k_walks[0]); i++) {
-        printf(" %2d chain%s", k_walks[i].chains, k_walks[i].chains > 1 ? "s" : " ");
+    for (size_t i = 0; i < sizeof(k_ways) / sizeof(k_ways[0]); i++) {
+        printf(" %2d chain%s", k_ways[i].chains, k_ways[i].chains > 1 ? "s" : " ");
     }
     printf("   a page\n");
     for (size_t size = k_first_kib << 10; size <= mib << 20; size *= 2) {

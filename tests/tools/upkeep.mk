@@ -38,6 +38,7 @@ args.avl_show = 4 2 6 1 3 5 7 -4 -1
 args.levels = 1000
 args.stall = 3000 leave $(<D)/server
 args.latency = 1
+args.pipeline = $(<D)/server 1000
 args.crowd = $(<D)/server 100
 args.expire_lab = 1000
 labs = $(filter-out %/server %/client,$(programs))
