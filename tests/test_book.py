@@ -632,6 +632,23 @@ def test_a_program_is_supplied_over_the_one_that_is_there(project: Path) -> None
     assert "common/more.h is not there: no `over`" in "\n".join(book.walk_problems(page(project, new)))
 
 
+def test_a_command_copies_what_is_supplied(project: Path) -> None:
+    """Several files at once, of which nothing is shown; the reader types the command."""
+    block = "\nCopy it:\n\n```sh supplied\n{}\n```\n"
+    text = WALK[: WALK.index("```c step server.c")] + block.format("cp ../chapters/04/server.c .")
+    one = page(project, text)
+    assert "server.c" not in "\n".join(book.walk_problems(one) + book.block_problems(one))
+    assert book.steps_of(one)[-1].file == "server.c"
+    two = "# Four\n" + block.format("cp ../common/more.h common\ncp ../chapters/04/server.c .")
+    assert "\n".join(book.walk_problems(page(project, two))) == ""
+    for wrong in ("../common/more.h .", "../chapters/05/server.c .", "/etc/passwd .", "../common/more.h"):
+        found = "\n".join(book.walk_problems(page(project, "# Four\n" + block.format(f"cp {wrong}"))))
+        assert "write it as cp" in found or "copies nothing" in found, (wrong, found)
+    assert "the chapter has no none.c" in "\n".join(
+        book.walk_problems(page(project, "# Four\n" + block.format("cp ../chapters/04/none.c .")))
+    )
+
+
 # ---- programs from the middle of a chapter ----
 
 EARLY = """\

@@ -382,11 +382,11 @@ def sessions(page: Page) -> List[Tuple[session.Session, List[Block]]]:
         here = options == ["here"]
         try:
             chapter_name = own(page, "" if here or not options else options[0])
-            before_it = sum(1 for b in page.blocks if b.kind in ("step", "supplied") and b.line < block.line)
+            before_it = len(steps_of(page, block.line))
             name = f"here, {before_it}" if here else chapter_name  # after other steps it is another session
             programs = programs_here(page, block.line, re.findall(r"\./(\w+)", block.code)) if here else None
             steps = session.parse(block.code, block.line + 1)
-        except (BookError, session.SessionError) as problem:
+        except (BookError, StepError, session.SessionError) as problem:
             raise BookError(f"{block.where}: {problem}") from None
         if name not in current or "fresh" in block.words:
             current[name] = len(found)
@@ -467,8 +467,7 @@ def filled(block: Block, said: Dict[int, List[str]]) -> str:
 
 def steps_of(page: Page, line: Optional[int] = None) -> List[Step]:
     """The steps of a page, or those above a line."""
-    blocks = [block for block in page.blocks if block.kind in ("step", "supplied")]
-    return [book_steps.parse(block) for block in blocks if line is None or block.line < line]
+    return book_steps.steps_in(block for block in page.blocks if line is None or block.line < line)
 
 
 def programs_here(page: Page, line: int, names: Iterable[str]) -> Dict[str, Path]:
@@ -516,6 +515,8 @@ def place_problems(page: Page, steps: Sequence[Step]) -> List[str]:
     """Steps of which the text does not say where they go: readers do not see the info string."""
     found, last = [], 0
     for step in steps:
+        if step.copied:
+            continue  # the command says so
         text = " ".join(line for number, line in page.prose if last < number < step.block.line)
         last = step.block.line
         if step.block.label or step.verb == "edit" and book_edits.heading(step.block.code) is not None:
@@ -724,8 +725,8 @@ def update(page: Page) -> Tuple[List[str], List[str]]:
 
 
 def list_steps(page: Page) -> str:
-    rows = [f"{n:3}  {step.where}  {' '.join(step.block.words[2:])}" for n, step in enumerate(steps_of(page), 1)]
-    return "\n".join(rows)
+    steps = enumerate(steps_of(page), 1)
+    return "\n".join(f"{n:3}  {step.where}  {' '.join(step.block.words[2:]) or step.file}" for n, step in steps)
 
 
 def apply_steps(page: Page, last: Optional[int], target: Path) -> List[str]:

@@ -50,6 +50,11 @@ class Block:
         known = ("listing", "supplied", "step", "output", "captured", "sketch", "drawing")
         return self.words[1] if len(self.words) > 1 and self.words[1] in known else ""
 
+    @property
+    def copies(self) -> bool:
+        """Is it a command that copies files which the reader does not type?"""
+        return self.words[:2] == ["sh", "supplied"]
+
 
 @dataclass
 class Page:

@@ -119,7 +119,7 @@ def old_lines(page: Page, root: Path, found: Measured) -> None:
     if page.chapter not in chapters(root):
         return
     try:
-        steps = [book_steps.parse(block) for block in page.blocks if block.kind in ("step", "supplied")]
+        steps = book_steps.steps_in(page.blocks)
         walked = book_steps.walk(
             steps, book_steps.start(page.chapter, root), book_steps.stage(page.chapter, root), False
         )  # fmt: skip

@@ -7,12 +7,13 @@ import functools
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import book_edits
 import book_units
@@ -38,6 +39,7 @@ class Step:
     provisional: bool = False
     with_next: bool = False
     over: bool = False  # what is supplied takes the place of what is there
+    copied: bool = False  # supplied by a command that copies it, which shows nothing of it
 
     @property
     def where(self) -> str:
@@ -93,6 +95,35 @@ def parse(block: Block) -> Step:
         if said is not None and not any(re.search(rf"\b{re.escape(name)}\b", said) for name in names):
             raise StepError(f"{block.where}: `@@ {said} @@` names none of {', '.join(names)}")
     return step
+
+
+def steps_in(blocks: Iterable[Block]) -> List[Step]:
+    """The steps of these blocks. One `sh supplied` block may copy several files."""
+    found: List[Step] = []
+    for block in blocks:
+        if block.kind in ("step", "supplied"):
+            found.append(parse(block))
+        elif block.copies:
+            found += copied(block)
+    return found
+
+
+def copied(block: Block) -> List[Step]:
+    """What a block of `cp` lines supplies: headers to `common`, programs of the chapter to the reader's folder."""
+    files: List[str] = []
+    chapter = f"chapters/{block.path.name[:2]}"
+    for line in block.code.splitlines():
+        command, *words = shlex.split(line)
+        for word in words[:-1]:
+            found = re.fullmatch(rf"\.\./(common|{chapter})/(\w+\.[ch])", word)
+            if command != "cp" or not found or words[-1] != ("common" if found[1] == "common" else "."):
+                raise StepError(f"{block.where}: {word}: write it as cp ../common/X.h common, or cp ../{chapter}/X.c .")
+            files.append(f"common/{found[2]}" if found[1] == "common" else found[2])
+    if not files:
+        raise StepError(f"{block.where}: it copies nothing")
+    steps = [Step(block, file, "supplied", with_next=True, over=True, copied=True) for file in files]
+    steps[-1].with_next = False
+    return steps
 
 
 def label(step: Step) -> str:
@@ -216,7 +247,7 @@ def apply(step: Step, files: Files, final: Files) -> List[Unit]:
         raise StepError(f"{step.where}: the chapter has no {file}; it has {', '.join(sorted(final))}")
     try:
         if step.verb == "supplied":
-            if (file in files) != step.over:
+            if (file in files) != step.over and not step.copied:
                 there = "is there already: write `over` behind it" if file in files else "is not there: no `over`"
                 raise StepError(f"{step.where}: {file} {there}")
             files[file] = list(final[file])

@@ -36,9 +36,13 @@ def views(page: Page) -> Dict[int, View]:
     found = {block.line: listing(page, block) for block in page.blocks if block.kind == "listing"}
     steps = book.steps_of(page)
     files, final = (book_steps.start(page.chapter), book_steps.stage(page.chapter)) if steps else ({}, {})
-    for number, step in enumerate(steps, 1):
+    number = 0
+    for step in steps:
         was = list(files.get(step.file, []))
         units = book_steps.apply(step, files, final)
+        if step.copied:
+            continue  # its block is a command, and is shown as one
+        number += 1
         file = str(book.source_path(page, step.file).relative_to(ROOT))
         if step.verb == "supplied":
             view = listing(page, step.block)
