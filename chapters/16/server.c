@@ -58,7 +58,7 @@ enum {
     k_lookahead = 32,               // requests of a batch that wait for memory together
     k_batch_args = 2 * k_max_args,  // strings that a batch has room for
     k_long_arg = 1024,              // longer keys and names are not hashed ahead
-    k_in_cache = 8192,              // a structure with fewer nodes is in the cache, or nearly
+    k_in_cache = 8192,              // a structure of so many nodes is in the cache, or nearly
 };
 
 enum conn_state {

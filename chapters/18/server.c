@@ -63,7 +63,7 @@ enum {
     k_lookahead = 32,               // requests of a batch that wait for memory together
     k_batch_args = 1024,            // strings after which a batch ends
     k_long_arg = 1024,              // longer keys and names are not hashed ahead
-    k_in_cache = 8192,              // a structure with fewer nodes is in the cache, or nearly
+    k_in_cache = 8192,              // a structure of so many nodes is in the cache, or nearly
 
     k_many_args = 1024,         // strings above which a request takes long
     k_arg_cost = 64,            // what each of them counts for
