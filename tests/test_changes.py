@@ -1,8 +1,10 @@
 """All changes that the workbook keeps fit; and how they are read, put in, recorded, checked and carried."""
 from __future__ import annotations
 
+import os
 import random
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -282,6 +284,23 @@ def test_a_fault_is_recorded(root: Path, tmp_path: Path) -> None:
     changes.record("03-ones", str(tmp_path / "f"), root)
     assert faults.read("03-ones", root).fault == "a"
     assert set(faults.changed(faults.read("03-ones", root), root)) == {"common/base.h", "chapters/03/client.c"}
+
+
+def test_the_line_that_make_prints_can_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the first Python on PATH has no pytest."""
+    for name, options in (("python3", "-I -S"), ("python3.14", "")):
+        (tmp_path / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {options} "$@"\n')
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("PYTHON", raising=False)
+    fault, folder = faults.read(faults.names()[0]), tmp_path / "a folder"
+    *variables, python, _, _ = before = shlex.split(changes.test_line(fault, folder).split(" tests/")[0])
+    assert before[-2:] == ["-m", "pytest"] and f"WORKBOOK_BUILD={folder}" in variables
+    assert subprocess.run([python, "-c", "import pytest"]).returncode == 0
+    assert changes.test_line(fault, folder).endswith(shlex.join(fault.test))
+    monkeypatch.setenv("PYTHON", str(tmp_path / "python3"))
+    with pytest.raises(Problem, match="is no Python 3.9 or later with pytest"):
+        changes.test_line(fault, folder)
 
 
 # ---- carrying ----

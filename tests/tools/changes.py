@@ -7,7 +7,8 @@
     changes.py record NAME DIR   writes down anew what makes DIR of what NAME builds on; NAME may be new
     changes.py check [NAME ...]  do they fit, and is none like another?
     changes.py carry [REV]       after a change of stages or headers since REV (HEAD): mends all that no longer fit
-    changes.py make FAULT        builds the programs with that fault, and says which test fails for them
+    changes.py make FAULT        builds the programs with that fault, and prints the line that runs the test which fails
+                                 for them
 
 NAME is NN-slug for a fault, NN-slug/starter, NN-slug/solution or NN-slug/wrong/NAME for a tree of an exercise.
 tests/changes.md describes the form, and what to do where carry stops.
@@ -169,11 +170,20 @@ def show(name: str) -> int:
 
 def make(name: str) -> int:
     fault, folder = faults.read(name), ROOT / "build" / "broken" / name
+    line = test_line(fault, folder)
     subprocess.run(["make", "-s", "-C", str(ROOT), f"build-{fault.chapter}"], check=True)
     print(f"built {', '.join(faults.build(fault, folder, ROOT / 'build' / 'test'))}; the test that must fail:")
-    variables = " ".join(f"{k}={v}" for k, v in faults.environment(folder, fault.hurry).items())
-    print(f"{variables} python3 -m pytest {shlex.join(fault.test)}")
+    print(line)
     return 0
+
+
+def test_line(fault: faults.Fault, folder: Path) -> str:
+    """What runs the test of a fault, with a Python that has pytest: the first on PATH need not."""
+    found = subprocess.run(["sh", str(ROOT / "tests/tools/findpython.sh"), "pytest"], capture_output=True, text=True)
+    if found.returncode:
+        raise Problem(found.stderr.strip())
+    variables = " ".join(f"{k}={shlex.quote(v)}" for k, v in faults.environment(folder, fault.hurry).items())
+    return f"{variables} {shlex.join([found.stdout.strip(), '-m', 'pytest', *fault.test])}"
 
 
 # ---- writing ----
