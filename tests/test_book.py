@@ -265,7 +265,7 @@ static int new_way(struct pair *pair) {
 }
 ```
 
-In `server.c`:
+In `server.c` (this edit and the next compile together):
 
 ```text step server.c remove old_way with-next
 static void old_way(void) {
@@ -341,6 +341,34 @@ def test_a_step_that_does_not_compile(project: Path) -> None:
     line = WALK[: WALK.index("```text step")].count("\n") + 1
     assert f"04-four.md:{line}: after this step server.c does not compile" in found
     assert "with-next" not in found
+
+
+def test_the_text_says_which_steps_only_compile_together(project: Path) -> None:
+    """The reader compiles after each step, and does not see `with-next`."""
+    line = WALK[: WALK.index("```text step")].count("\n") + 1
+    silent = (
+        f"04-four.md:{line}: after this step server.c compiles no more until line {line + 6}, and the text above it "
+        "does not say so; write there: the next two edits compile together"
+    )
+    said = " (this edit and the next compile together)"
+    assert walk(project, said, "") == silent
+    behind = "In `server.c`:\n\n```c step server.c replace main"
+    assert walk(project, said, "", behind, "The two edits compile together. " + behind) == silent  # too late
+    for text in ("this edit and the next one compile together", "the two edits compile only together",
+                 "the edits of this section compile together"):  # fmt: skip
+        assert walk(project, said[2:-1], text) == "", text
+    for text, number in (("this edit and the next two compile together", 3), ("one edit: they compile together", 1)):
+        assert f"the text says that {number} edits compile together" in walk(project, said[2:-1], text)
+
+
+def test_steps_that_compile_one_by_one_need_no_announcement(project: Path) -> None:
+    """`with-next` may also keep two steps together that compile alone; the text above a run may count these too."""
+    add = "In `server.c`:\n\n```c step server.c add new_way after=twice"
+    assert walk(project, add, add + " with-next") == ""
+    assert walk(project, add, "Three edits compile together. " + add + " with-next",
+                " (this edit and the next compile together)", "") == ""  # fmt: skip
+    assert "says that 2 edits" in walk(project, add, "Two edits compile together. " + add + " with-next",
+                                       " (this edit and the next compile together)", "")  # fmt: skip
 
 
 def test_steps_before_what_they_use(project: Path) -> None:
@@ -461,7 +489,7 @@ def test_update_writes_steps_anew(project: Path) -> None:
 
 
 def test_update_fills_empty_steps_and_keeps_elisions(project: Path) -> None:
-    code = WALK[WALK.index("// The new way.") : WALK.index("```\n\nIn `server.c`:\n\n```text")]
+    code = WALK[WALK.index("// The new way.") : WALK.index("```\n\nIn `server.c` (")]
     one = page(project, WALK.replace(code, ""))
     book.update(one)
     assert one.path.read_text() == WALK
@@ -809,7 +837,7 @@ def test_predictions_figures_and_length(project: Path) -> None:
 def test_all_chapters_in_a_table(project: Path) -> None:
     text, found = book_edition.report([page(project, WALK)], project)
     row = text.splitlines()[2].split()
-    assert row[:4] == ["04-four.md", "18", "7", "0"] and row[-1] == "problems" and len(found) == int(row[-2]) > 2
+    assert row[:4] == ["04-four.md", "25", "7", "0"] and row[-1] == "problems" and len(found) == int(row[-2]) > 2
 
 
 # ---- exercises ----

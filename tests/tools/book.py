@@ -492,7 +492,7 @@ def walk_problems(page: Page) -> List[str]:
         return [f"{steps[0].where}: chapter {page.chapter or 'none'} has no programs, so no steps"] if steps else []
     found = place_problems(page, steps)
     walked = book_steps.walk(steps, book_steps.start(page.chapter, ROOT), book_steps.stage(page.chapter, ROOT))
-    found += walked.problems
+    found += walked.problems + together_problems(page, steps, walked.broken)
     if walked.left:
         found.append(
             f"{name}: after the last step this is not as in chapters/{page.chapter}:"
@@ -511,14 +511,19 @@ def walk_problems(page: Page) -> List[str]:
     return found
 
 
+def text_above(page: Page, steps: Sequence[Step], number: int) -> str:
+    """The text between a step and the one before it that is no command which copies."""
+    last = next((step.block.line for step in reversed(steps[:number]) if not step.copied), 0)
+    return " ".join(line for at, line in page.prose if last < at < steps[number].block.line)
+
+
 def place_problems(page: Page, steps: Sequence[Step]) -> List[str]:
     """Steps of which the text does not say where they go: readers do not see the info string."""
-    found, last = [], 0
-    for step in steps:
+    found = []
+    for number, step in enumerate(steps):
         if step.copied:
             continue  # the command says so
-        text = " ".join(line for number, line in page.prose if last < number < step.block.line)
-        last = step.block.line
+        text = text_above(page, steps, number)
         if step.block.label or step.verb == "edit" and book_edits.heading(step.block.code) is not None:
             continue  # it says so itself
         words = [Path(step.file).name, *[n.rpartition(":")[2] for n in (step.after, *step.names) if n]]
@@ -527,6 +532,49 @@ def place_problems(page: Page, steps: Sequence[Step]) -> List[str]:
                 f"{step.where}: the text above does not say where this goes: it names none of {', '.join(words)}"
             )
     return found
+
+
+def together_problems(page: Page, steps: Sequence[Step], broken: Set[int]) -> List[str]:
+    """Edits that only compile together where the text above them does not say so, or counts others. The reader, who is
+    told to compile after each step, would look for a mistake of his own."""
+    found = []
+    for first in sorted(number for number in broken if number - 1 not in broken):
+        end = next((number for number in range(first, len(steps)) if number not in broken), len(steps) - 1)
+        begin, last = first, end  # of all steps that `with-next` ties to these
+        while begin and steps[begin - 1].with_next:
+            begin -= 1
+        while last + 1 < len(steps) and steps[last].with_next:
+            last += 1
+        said = {number: edits_together(text_above(page, steps, number)) for number in range(begin, first + 1)}
+        counts = {number: count for number, count in said.items() if count is not None}
+        where = f"{steps[first].where}: after this step {steps[first].file} compiles no more until line"
+        if not counts:
+            found.append(
+                f"{where} {steps[end].block.line}, and the text above it does not say so; write there: "
+                f"the next {NUMBERS[end - first + 1]} edits compile together"
+            )
+        elif all(
+            count and (not end < number + count <= last + 1 or number + count - 1 in broken)
+            for number, count in counts.items()
+        ):
+            (count, *_) = counts.values()
+            found.append(f"{where} {steps[end].block.line}; the text says that {count} edits compile together")
+    return found
+
+
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+TOGETHER = re.compile(r"((?:(?!\. |\().)*)\bcompile (?:only )?together\b")
+
+
+def edits_together(text: str) -> Optional[int]:
+    """How many edits a text says to compile only together: 0 where it does not count them, None where it says nothing.
+    "This edit and the next two" are three."""
+    said = TOGETHER.search(text)
+    if not said:
+        return None
+    numbers = [NUMBERS.index(word) for word in said[1].lower().split() if word in NUMBERS]
+    more = re.search(r"\bthis edit and the next\b", said[1], re.I) is not None
+    return numbers[-1] + more if numbers else 2 * more
 
 
 def listed(page: Page) -> Set[Tuple[str, str]]:

@@ -457,6 +457,7 @@ class Walk:
     shown: Set[Tuple[str, str]] = field(default_factory=set)
     left: List[str] = field(default_factory=list)  # where the end differs from the stage
     complete: bool = False  # every step could be applied
+    broken: Set[int] = field(default_factory=set)  # steps with `with-next` after which their file does not compile
     files: Files = field(default_factory=dict)  # after the last step that could be applied
     stay: int = 0  # lines that steps which change something show although they stay
     change: int = 0
@@ -467,6 +468,7 @@ def walk(steps: Sequence[Step], first: Files, final: Files, compiled_too: bool =
     files = {name: list(found) for name, found in first.items()}
     result = Walk([], files=files)
     jobs: List[Tuple[str, List[Compilation]]] = []
+    between: Dict[int, List[Compilation]] = {}  # what the reader, who sees no `with-next`, compiles all the same
     touched: Set[str] = set()
     last: Dict[Tuple[str, str], str] = {}  # (file, label) -> the step that wrote it
     for number, step in enumerate(steps):
@@ -487,6 +489,8 @@ def walk(steps: Sequence[Step], first: Files, final: Files, compiled_too: bool =
         touched.add(step.file)
         if step.with_next and number == len(steps) - 1:
             result.problems.append(f"{step.where}: `with-next`, but no step comes next")
+        elif step.with_next and step.verb != "supplied":
+            between[number] = [job for job in compilations(files, {step.file}) if job.file == step.file]
         if not step.with_next or number == len(steps) - 1:
             jobs.append((step.where, compilations(files, touched)))
             touched = set()
@@ -495,7 +499,8 @@ def walk(steps: Sequence[Step], first: Files, final: Files, compiled_too: bool =
         result.left = end_problems(files, final, last)
     if not compiled_too:
         return result
-    compiled = compile_all([job for _, group in jobs for job in group])
+    compiled = compile_all([job for group in [*(group for _, group in jobs), *between.values()] for job in group])
+    result.broken = {number for number, group in between.items() if any(compiled[job] for job in group)}
     for where, group in jobs:
         for job in group:
             if compiled[job]:
