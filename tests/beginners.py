@@ -332,6 +332,10 @@ BEGINNERS: Dict[str, Beginner] = {
     "never-listens": wrong(4, 4, "starts_where_it_is_told", "listen()",
         ("net.h", "listen(fd, SOMAXCONN) < 0", "fd < 0")),
     # ---- C: one connection ----
+    "sends-the-nul": wrong(3, 3, "the_client_leaves", "the NUL that ends a string",
+        ("server.c", "strlen(wbuf)", "sizeof(wbuf)")),
+    "answers-twice": wrong(3, 3, "the_client_leaves", "sent once",
+        ("server.c", "write(connfd, wbuf, strlen(wbuf))", 'write(connfd, "worldworld", 10)')),
     "ends-after-the-first": wrong(4, 4, "one_client_after_another", "has ended (exit status 0)",
         ("server.c", "        close(connfd);\n", "        close(connfd);\n        return 0;\n")),
     "one-request-a-connection": wrong(4, 4, "a_second_request", "one request",

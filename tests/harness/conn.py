@@ -208,7 +208,7 @@ class Conn:
                            expected=["the server closes the connection"], why=diagnose.still_open(self))  # fmt: skip
         if self.buffer:
             self._fail("bytes came where the connection should be closed", mark=0,
-                       expected=["the server closes the connection"], why=diagnose.still_open(self))  # fmt: skip
+                       expected=["the server closes the connection"], why=diagnose.talks_on(self))  # fmt: skip
         if self.ended == "reset" and not reset_ok:
             self._fail("the connection was reset, not closed", expected=["the server closes the connection in good "
                                                                          "order"],

@@ -442,8 +442,8 @@ def taken_for_idle(server: "Server") -> Cause:
     )
 
 
-def still_open(conn: "Conn") -> Cause:
-    """Why a connection that should be closed is not, or an answer came on it."""
+def accepts_too_much(conn: "Conn") -> Cause:
+    """For a server that was sent what it must refuse. None where it was not."""
     data = bytes(conn.unanswered[: 1 << 18])
     most = wire.max_msg(conn.chapter)
     framed = conn.chapter not in (3, 5) and conn.codec.head > 0
@@ -458,8 +458,29 @@ def still_open(conn: "Conn") -> Cause:
             wire.decode_request(body[0])
         except wire.WireError as e:
             return cause(f"the server accepts a malformed request: {e}. It must hang up instead.")
+    return NO_CAUSE
+
+
+def talks_on(conn: "Conn") -> Cause:
+    """Why bytes come on a connection that should be closed."""
     server = conn.server()
-    wrong = what_it_does(server) if server else NO_CAUSE
+    wrong = accepts_too_much(conn) or (what_it_does(server) if server else NO_CAUSE)
+    if wrong:
+        return wrong
+    if conn.unanswered:
+        return cause("the server answers what it must not: is each request whole and sound before it is answered?")
+    if bytes(conn.buffer) == b"\0":
+        return cause(
+            "the answer is too long by one byte, a 0: is it the NUL that ends a string in C? sizeof counts it, "
+            "strlen() does not."
+        )
+    return cause("more came than the answer: is each answer sent once, and is its length counted right?")
+
+
+def still_open(conn: "Conn") -> Cause:
+    """Why a connection that should be closed is not."""
+    server = conn.server()
+    wrong = accepts_too_much(conn) or (what_it_does(server) if server else NO_CAUSE)
     if wrong:
         return wrong
     if server and not conn.half_closed and idle_ms(server):
