@@ -30,7 +30,7 @@ def silent() -> Iterator[Silent]:
         if select.select([conn.sock], [], [], limit(10))[0]:
             ended.append(now_ms())
 
-    with Server(12) as server, server.connect() as conn:
+    with Server(12) as server, server.connect(seconds=10) as conn:
         since = now_ms()
         say(conn)
         watcher = threading.Thread(target=watch, daemon=True)
@@ -126,7 +126,7 @@ def test_idle(case: Case) -> None:
     case(12)
 
 
-def test_default_timeout(silent: Silent) -> None:
+def test_default_timeout_ends(silent: Silent) -> None:
     """Five seconds."""
     conn, since, ended = silent
     conn.expect_closed()

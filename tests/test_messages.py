@@ -112,6 +112,7 @@ def test_a_run_goes_from_simple_to_hard(monkeypatch: pytest.MonkeyPatch) -> None
         ("basics", "starts"), ("abuse", "one"), ("framing", "cut"), ("test_11", "test_vector"), ("zsets", "new"),
         ("strings", "random_old"), ("strings", "old"), ("readme", "two"), ("zsets", "random_new"),
         ("test_11", "test_lab_program_sees"), ("test_11", "test_lab_program"), ("leaks", "three"),
+        ("test_11", "test_silence_ends"), ("test_11", "test_silence_begins"),
     ]  # fmt: skip
     items = []
     for module, name in written:
@@ -121,7 +122,8 @@ def test_a_run_goes_from_simple_to_hard(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(settings, "remarks", None)
     teach.Teacher(0).pytest_collection_modifyitems(items)  # type: ignore[arg-type]
     assert " ".join(item.name for item in items) == (
-        "starts cut new random_new test_lab_program old random_old test_vector one two three test_lab_program_sees"
+        "starts cut new random_new test_lab_program test_silence_begins old random_old test_vector one two three "
+        "test_silence_ends test_lab_program_sees"
     )
 
 
