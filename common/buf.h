@@ -70,7 +70,8 @@ static inline void buf_make_room(struct buf *buf, size_t n) {
 }
 
 // Makes room for at least `n` bytes at the end and returns where they go; buf_commit() adds them.
-// Cost: amortised O(n).
+// Cost: amortised O(n) if between two calls nothing is used up, or all but a part of what was added
+// last. Else O(size): the same bytes may move to the front again and again.
 static inline uint8_t *buf_reserve(struct buf *buf, size_t n) {
     if (buf->cap - buf->tail < n) {
         buf_make_room(buf, n);
