@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "buf.h"
 #include "mem.h"
@@ -264,6 +265,14 @@ static inline bool resp_split(const uint8_t *line, size_t len, uint8_t *words,
     }
 }
 
+// Tells whether the first word of a line is one of HTTP. Any web page can make a browser send a form
+// to this port, and what the form says would be lines with commands in them.
+static inline bool resp_is_http(const struct slice *word) {
+    const char *text = (const char *)word->data;
+    return (word->len == 4 && strncasecmp(text, "post", 4) == 0) ||
+           (word->len == 5 && strncasecmp(text, "host:", 5) == 0);
+}
+
 // Reads a line. Its words are in args->words, until the next line is read.
 static inline enum resp_status resp_line(struct resp_parser *parser, const uint8_t *data,
                                          size_t size, struct resp_args *args, char *error) {
@@ -280,8 +289,12 @@ static inline enum resp_status resp_line(struct resp_parser *parser, const uint8
         args->words = mem_alloc(k_resp_max_line + 1);
     }
     parser->pos = len + 1;
+    size_t first = args->n;
     if (!resp_split(data, len, args->words, args)) {
         return resp_bad(error, "unbalanced quotes in request");
+    }
+    if (args->n > first && resp_is_http(&args->items[first])) {
+        return resp_bad(error, "HTTP is not spoken here");
     }
     return RESP_DONE;
 }

@@ -199,6 +199,26 @@ def protocol_errors(chapter: int) -> None:
 
 
 @case(since=17)
+def http_is_cut_off(chapter: int) -> None:
+    """A web page makes a browser send a form, with commands in its lines: none of them is carried out."""
+    forms = (
+        b"POST / HTTP/1.1\r\nHost: x\r\n\r\nset k evil\r\n", b"GET / HTTP/1.1\r\nhost: x\r\n\r\nset k evil\r\n",
+        b"  post x\nset k evil\n",
+    )  # fmt: skip
+    with start(chapter) as server, server.connect() as other:
+        for form in forms:
+            came = b""
+            with socket.create_connection(("127.0.0.1", server.port), settings.limit(10)) as sock:
+                with contextlib.suppress(ConnectionError):
+                    sock.sendall(form)
+                    sock.shutdown(socket.SHUT_WR)
+                    came = b"".join(iter(lambda: sock.recv(65536), b""))
+            if b"+OK" in came:
+                fail(f"a form of a web page is carried out: {form!r} is answered with {came!r}")
+            other.ask("get", "k", expect=None)
+
+
+@case(since=17)
 def sends_for_ever(chapter: int) -> None:
     """A client does not read why its request is bad, and sends on and on. It is cut off, and the others are served."""
     most, sent = 256 * MIB, 0

@@ -236,7 +236,10 @@ def understood(data: bytes, most: int = 1 << 20, limit: int = 32 << 20) -> Tuple
                     raise WireError(at, "too big inline request")
                 if end < 0:
                     break
-                requests.append(split_inline(data[at:end]))
+                words = split_inline(data[at:end])
+                if words and words[0].lower() in (b"post", b"host:"):
+                    raise WireError(at, "HTTP is not spoken here")
+                requests.append(words)
                 at = used = end + 1
                 continue
             count, at = _head(data, at, "*", "invalid multibulk length", most)
