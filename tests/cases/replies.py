@@ -313,6 +313,28 @@ def a_reply_above_the_limit(chapter: int) -> None:
             )
 
 
+@case(since=9)
+def a_long_request_that_becomes_short(chapter: int) -> None:
+    """A `keys` that takes long waits for the others, and these delete most of the keys. It is answered, and so is what
+    its client asks next."""
+    names = [b"%03d" % i + b"x" * 997 for i in range(70)]
+    with start(chapter) as server, server.connect() as conn, ExitStack() as stack:
+        others = [stack.enter_context(server.connect()) for _ in range(6)]
+        conn.pipeline([(b"set", name, b"v") for name in names])
+        for other in others:
+            say(other)
+        with paused(server):
+            conn.send(asked(chapter, "keys"))
+            for i, other in enumerate(others):
+                other.send(b"".join(asked(chapter, "del", name) for name in names[i * 10 : i * 10 + 10]))
+        conn.recv()
+        for other in others:
+            for _ in range(10):
+                other.recv(1)
+        conn.ask("get", names[-1], expect=b"v")
+        uses_no_cpu(server, "after a request that took long, and no longer does")
+
+
 @case(since=9, inside=True)
 def keys_that_do_not_fit_are_not_printed(chapter: int) -> None:
     """The server knows beforehand that the reply is too big. So it does not make it, which the most memory that it ever
