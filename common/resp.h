@@ -7,6 +7,7 @@
 //   array   = "*" count CR LF, count times string      count <= 0: no request, passed over
 //   string  = "$" len CR LF, len bytes, CR LF
 //   line    = words between blanks, LF or CR LF        as redis-cli takes them, with its quotes
+//             the first is not POST or Host:           that would be HTTP, see resp_is_http()
 //
 //   get k   ->   *2\r\n$3\r\nget\r\n$1\r\nk\r\n        or        get k\r\n
 //
