@@ -70,8 +70,8 @@ static inline void buf_make_room(struct buf *buf, size_t n) {
 }
 
 // Makes room for at least `n` bytes at the end and returns where they go; buf_commit() adds them.
-// Cost: amortised O(n) if between two calls nothing is used up, or all but a part of what was added
-// last. Else O(size): the same bytes may move to the front again and again.
+// Cost: amortised O(n) if between two calls nothing is used up, or so much that at most a part of
+// what was added last is left. Otherwise O(size): what stays may move to the front at every call.
 static inline uint8_t *buf_reserve(struct buf *buf, size_t n) {
     if (buf->cap - buf->tail < n) {
         buf_make_room(buf, n);
@@ -103,7 +103,7 @@ static inline void buf_truncate(struct buf *buf, size_t size) {
     }
 }
 
-// Frees the memory, and with it whatever is in the buffer, which is empty then and can be used on.
+// Frees the memory, and with it whatever is in the buffer. It is empty then, and may be used again.
 static inline void buf_dispose(struct buf *buf) {
     free(buf->data);
     *buf = (struct buf){0};

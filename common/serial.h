@@ -97,7 +97,7 @@ static inline size_t out_arr(struct buf *out, uint32_t n) {
     return pos;
 }
 
-// Ends the array that begins at `pos`: it has got `n` values.
+// Ends the array that begins at `pos`: it has `n` values.
 static inline void out_arr_end(struct buf *out, size_t pos, uint32_t n) {
     store_u32(buf_data(out) + pos + 1, n);
 }
