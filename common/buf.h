@@ -70,8 +70,8 @@ static inline void buf_make_room(struct buf *buf, size_t n) {
 }
 
 // Makes room for at least `n` bytes at the end and returns where they go; buf_commit() adds them.
-// Cost: amortised O(n) if between two calls nothing is used up, or so much that at most a part of
-// what was added last is left. Otherwise O(size): what stays may move to the front at every call.
+// Cost: amortised O(n) where the buffer only grows, or where at most a part of what was added last
+// is left when more is added. Otherwise O(size): what stays may move to the front at every call.
 static inline uint8_t *buf_reserve(struct buf *buf, size_t n) {
     if (buf->cap - buf->tail < n) {
         buf_make_room(buf, n);
