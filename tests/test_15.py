@@ -158,18 +158,19 @@ def test_lab_program_sizes() -> None:
 
 
 @pytest.mark.inside
-def test_lab_program_pipeline() -> None:
+@pytest.mark.parametrize("words", [["2000"], ["2000", "zscore"]], ids=["get", "zscore"])
+def test_lab_program_pipeline(words: list[str]) -> None:
     """A time for each length of a pipeline, of a server that it starts and ends."""
-    out, err, status = run_program(15, "pipeline", [*program(15, "server"), "2000"], seconds=20)
+    out, err, status = run_program(15, "pipeline", [*program(15, "server"), *words], seconds=20)
     if status != 0 or err or not re.fullmatch("".join(rf"in pipelines of {n}: \d+ ns\n" for n in (1, 16, 1000)), out):
-        fail(f"pipeline 2000 ends with exit status {status} and prints\n{out}{err}")
+        fail(f"pipeline {words} ends with exit status {status} and prints\n{out}{err}")
 
 
 @pytest.mark.inside
 def test_lab_program_pipeline_words() -> None:
     """What it does not know is refused, and so is a server that does not answer like one."""
-    for words in ([], ["./server", "x"], ["./server", "999"], ["./server", "1500"], ["./server", "1000", "1"]):
-        out, err, status = run_program(15, "pipeline", words)
+    for words in ([], ["x"], ["999"], ["1500"], ["1000", "1"], ["1000", "zscore", "1"]):
+        out, err, status = run_program(15, "pipeline", ["./server", *words] if words else [])
         if status != 1 or out or not err.startswith("usage: "):
             fail(f"pipeline {words} ends with exit status {status} and prints\n{out}{err}")
     out, err, status = run_program(15, "pipeline", ["true"])
