@@ -71,8 +71,8 @@ static inline void h_scan_bucket(const struct htab *htab, size_t pos,
 
 // Takes a walk one step further: calls f(node, arg) for the nodes of the bucket at `cursor`, which
 // is 0 at first, and of the buckets of the other table that are joined in it or split from it. f must
-// not use the table, and may free the node if the table is not used any more. Returns the cursor of
-// the next step, 0 at the end. Cost: O(1) on average.
+// call nothing that uses the table: a lookup, too, may move nodes. It may free the node only if the
+// whole table is thrown away. Returns the cursor of the next step, 0 at the end. Cost: O(1) on average.
 static inline uint64_t hm_scan_step(const struct hmap *hmap, uint64_t cursor,
                                     void (*f)(struct hnode *, void *), void *arg) {
     const struct htab *small = &hmap->newer, *large = &hmap->older;
