@@ -980,6 +980,8 @@ def test_compile_lines(project: Path) -> None:
     ("<!-- to do -->", "raw HTML"),
     ("<img src='x'>", "raw HTML"),
     ("<details open>", "raw HTML"),
+    ("| a | b |\n| --- | --- |\n| 1 | 2 |\n\n| 3 | 4 |", "four.md:7: not a table"),
+    ("| a | b |", "not a table"),
 ])  # fmt: skip
 def test_prose_that_is_wrong(project: Path, text: str, why: str) -> None:
     (project / "book" / "one.svg").write_text("<svg/>")
@@ -991,7 +993,7 @@ def test_prose_that_is_right(project: Path) -> None:
     text = (
         "# `set`: a key, twice!\n\n## Same\n\n## Same\n\n[x](#set-a-key-twice) [y](#same-1) [z](../common/base.h)\n"
         "![one](one.svg) <https://example.org> [w](https://example.org) `<b>` `[a](b)` 1 < 2 > 0\n\n<details>\n"
-        "<summary>Hint</summary>\n\nx\n\n</details>\n\n```c sketch\n[a](b.md) <b>\n```\n"
+        "<summary>Hint</summary>\n\nx\n\n</details>\n\n| a |\n| :-- |\n| 1 |\n\n```c sketch\n[a](b.md) <b>\n```\n"
     )
     none(book_blocks.prose_problems(page(project, text)))
 

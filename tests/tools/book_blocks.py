@@ -149,13 +149,18 @@ def words(page: Page) -> int:
 
 
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(\s*<?([^)\s>]*)>?(?:\s+\"[^\"]*\")?\s*\)")
+RULE = re.compile(r"\|(\s*:?-+:?\s*\|)+")
 HTML = re.compile(r"<(?!https?://)(?!/?(?:details|summary)>)[a-zA-Z/!][^<>]*>")
 
 
 def prose_problems(page: Page) -> List[str]:
-    """Raw HTML, and links, anchors and pictures that are not there."""
+    """Raw HTML, rows of a table without its head, and links, anchors and pictures that are not there."""
     found: List[str] = []
     name = shown(page.path)
+    rows = {number: line.strip() for number, line in page.prose if line.strip().startswith("|")}
+    for number, row in rows.items():
+        if number - 1 not in rows and not RULE.fullmatch(rows.get(number + 1, "")):
+            found.append(f"{name}:{number}: not a table: the line behind its first row has to be | --- |: {row[:40]}")
     prose = [(number, bare(line)) for number, line in page.prose]
     for number, line in prose:
         for hit in HTML.findall(line):
