@@ -60,7 +60,7 @@ static inline uint64_t cursor_next(uint64_t cursor, size_t mask) {
     return reverse_bits(reverse_bits(cursor | ~(uint64_t)mask) + 1);
 }
 
-// Calls f(node, arg) for the nodes of one bucket. f may free the node.
+// Calls f(node, arg) for the nodes of one bucket, each of which is not touched after its call.
 static inline void h_scan_bucket(const struct htab *htab, size_t pos,
                                  void (*f)(struct hnode *, void *), void *arg) {
     for (struct hnode *node = htab->tab[pos & htab->mask], *next; node; node = next) {
@@ -71,8 +71,9 @@ static inline void h_scan_bucket(const struct htab *htab, size_t pos,
 
 // Takes a walk one step further: calls f(node, arg) for the nodes of the bucket at `cursor`, which
 // is 0 at first, and of the buckets of the other table that are joined in it or split from it. f must
-// call nothing that uses the table: a lookup, too, may move nodes. It may free the node only if the
-// whole table is thrown away. Returns the cursor of the next step, 0 at the end. Cost: O(1) on average.
+// call nothing that uses the table, for even a lookup may move nodes. If the whole table is thrown
+// away after the walk, f may free the node. Returns the cursor of the next step, 0 at the end.
+// Cost: O(1) on average.
 static inline uint64_t hm_scan_step(const struct hmap *hmap, uint64_t cursor,
                                     void (*f)(struct hnode *, void *), void *arg) {
     const struct htab *small = &hmap->newer, *large = &hmap->older;
