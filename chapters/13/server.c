@@ -38,6 +38,7 @@ enum {
     k_read_size = 16 << 10, // a read has room for at least this many bytes
     k_turn_work = 64 << 10, // work that ends a connection's turn: see g_data.work
     k_max_kept = 64 << 10,  // a larger buffer that is mostly empty is shrunk
+    k_pair_cost = 16,       // what a pair that a request passes counts for: see g_data.work
     k_max_pairs = k_max_msg / (k_str_head + 9), // no more fit into a reply, even with empty names
     k_max_freed = 100000,
     k_accept_retry_ms = 100,
@@ -630,10 +631,10 @@ static size_t request_cost(const struct slice *args, int nargs) {
     }
     int64_t limit;
     if (nargs == 6 && is_command(&args[0], "zquery") && parse_int(&args[5], &limit) &&
-        limit > k_turn_work) {
+        limit > k_turn_work / k_pair_cost) {
         const struct entry *ent = entry_lookup(&args[1]);
         size_t pairs = ent ? entry_pairs(ent) : 0;
-        return (uint64_t)limit < pairs ? (size_t)limit : pairs;
+        return ((uint64_t)limit < pairs ? (size_t)limit : pairs) * k_pair_cost;
     }
     return 0;
 }

@@ -48,6 +48,7 @@ enum {
     k_turn_work = 64 << 10, // work that ends a connection's turn: see g_data.work
     k_shared = 32 << 10,    // bytes of the buffers that are lent to a connection for its turn
     k_unsent = 16 << 10,    // work after which the replies that wait are sent
+    k_pair_cost = 16,       // what a pair that a request passes counts for: see g_data.work
     // A pair takes 6 bytes of a reply at least, where its name is empty.
     k_max_pairs = k_max_msg / 6,
     k_max_freed = 100000,
@@ -68,7 +69,8 @@ enum {
     k_many_args = 1024,         // strings above which a request takes long
     k_arg_cost = 64,            // what each of them counts for
     k_client_cost = 200,        // what a line of `client list` counts for
-    k_max_compared = 100 << 20, // bytes that one `keys` compares with its pattern
+    k_max_compared = 100 << 20, // bytes that a pattern may be compared with, beside four times all keys
+    k_max_name = 1024,          // bytes of a connection's name
     k_max_command = 32,         // letters of a command's name
     k_command_slots = 256,      // slots in the index of commands by name, most of them free
 };
@@ -1290,7 +1292,7 @@ static void out_pairs(struct request *req, const struct zset *zset, struct place
         out_too_big(out); // even with empty names
         return;
     }
-    if (!may_take(req, n)) {
+    if (!may_take(req, n * k_pair_cost)) {
         return;
     }
     size_t max_size = buf_size(out->buf) + k_max_msg;
@@ -1398,7 +1400,7 @@ static void do_zquery(struct request *req, struct reply *out) {
         out_too_big(out); // even with empty names
         return;
     }
-    if (!may_take(req, n)) {
+    if (!may_take(req, n * k_pair_cost)) {
         return;
     }
     size_t max_size = buf_size(out->buf) + k_max_msg;
@@ -2027,7 +2029,7 @@ static void do_command_info(struct request *req, struct reply *out) {
         if (command) {
             out_command(command, out);
         } else {
-            reply_nil_arr(out);
+            reply_nil(out);
         }
     }
 }

@@ -49,6 +49,7 @@ enum {
     k_turn_work = 64 << 10, // work that ends a connection's turn: see g_data.work
     k_shared = 32 << 10,    // bytes of the buffers that are lent to a connection for its turn
     k_unsent = 16 << 10,    // work after which the replies that wait are sent
+    k_pair_cost = 16,       // what a pair that a request passes counts for: see g_data.work
     // A pair takes 6 bytes of a reply at least, where its name is empty.
     k_max_pairs = k_max_msg / 6,
     k_max_freed = 100000,
@@ -1941,7 +1942,7 @@ static void out_pairs(struct request *req, const struct zset *zset, struct place
         out_too_big(out); // even with empty names
         return;
     }
-    if (!may_take(req, n)) {
+    if (!may_take(req, n * k_pair_cost)) {
         return;
     }
     size_t max_size = buf_size(out->buf) + k_max_msg;
@@ -2049,7 +2050,7 @@ static void do_zquery(struct request *req, struct reply *out) {
         out_too_big(out); // even with empty names
         return;
     }
-    if (!may_take(req, n)) {
+    if (!may_take(req, n * k_pair_cost)) {
         return;
     }
     size_t max_size = buf_size(out->buf) + k_max_msg;
