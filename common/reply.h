@@ -82,11 +82,6 @@ static inline void reply_nil(struct reply *out) {
     reply_raw(out, out->resp3 ? "_\r\n" : "$-1\r\n");
 }
 
-// Writes nil in place of an array, which version 2 writes in another way.
-static inline void reply_nil_arr(struct reply *out) {
-    reply_raw(out, out->resp3 ? "_\r\n" : "*-1\r\n");
-}
-
 // Writes a status, such as OK: text that holds no CR and no LF.
 static inline void reply_status(struct reply *out, const char *text) {
     reply_raw(out, "+");

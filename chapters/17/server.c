@@ -69,7 +69,7 @@ enum {
     k_many_args = 1024,         // strings above which a request takes long
     k_arg_cost = 64,            // what each of them counts for
     k_client_cost = 200,        // what a line of `client list` counts for
-    k_max_compared = 100 << 20, // bytes that a pattern may be compared with, beside four times all keys
+    k_max_compared = 100 << 20, // bytes that a pattern is compared with, beside 4 times all keys
     k_max_name = 1024,          // bytes of a connection's name
     k_max_command = 32,         // letters of a command's name
     k_command_slots = 256,      // slots in the index of commands by name, most of them free
@@ -868,6 +868,20 @@ static void out_too_big(struct reply *out) {
     reply_err(out, "ERR the reply is too big");
 }
 
+// Returns how many bytes the request may compare with a pattern, where all keys have `keys_size`: few,
+// until it has a turn of its own.
+static size_t compare_budget(const struct request *req, size_t keys_size) {
+    return req->conn->state == STATE_LONG ? k_max_compared + 4 * keys_size : k_turn_work;
+}
+
+// What a command does when its budget is used up, and what it has replied is taken back: it waits for a
+// turn of its own, where the budget is larger. If it had that, it replies with an error.
+static void out_long_pattern(struct request *req, struct reply *out) {
+    if (may_take(req, k_max_compared)) {
+        reply_err(out, "ERR the pattern takes too long");
+    }
+}
+
 // What a scan for `keys` carries along.
 struct keys_scan {
     const struct slice *pattern;
@@ -921,14 +935,15 @@ static void do_keys(struct request *req, struct reply *out) {
         .pattern = pattern,
         .out = out,
         .max_size = buf_size(out->buf) + k_max_msg,
-        .budget = k_max_compared,
+        .budget = compare_budget(req, g_data.keys_size),
     };
-    size_t max = hm_size(&g_data.db), start = reply_arr_begin(out, max);
+    size_t budget = scan.budget, max = hm_size(&g_data.db), start = reply_arr_begin(out, max);
     hm_scan(&g_data.db, do_keys_one, &scan);
     reply_arr_end(out, start, max, scan.n);
+    g_data.work += budget - scan.budget;
     if (scan.budget == 0) {
         buf_truncate(out->buf, start);
-        reply_err(out, "ERR the pattern takes too long");
+        out_long_pattern(req, out);
     }
 }
 
@@ -1509,6 +1524,10 @@ static void do_select(struct request *req, struct reply *out) {
 // Gives the connection a name, or none if it is empty. If it is not allowed, replies with an error
 // and returns false.
 static bool set_name(struct conn *conn, const struct slice *name, struct reply *out) {
+    if (name->len > k_max_name) {
+        reply_err(out, "ERR Client names cannot be longer than 1024 bytes.");
+        return false;
+    }
     for (size_t i = 0; i < name->len; i++) {
         if (name->data[i] < '!' || name->data[i] > '~') {
             reply_err(out,

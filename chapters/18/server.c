@@ -69,7 +69,8 @@ enum {
     k_many_args = 1024,         // strings above which a request takes long
     k_arg_cost = 64,            // what each of them counts for
     k_client_cost = 200,        // what a line of `client list` counts for
-    k_max_compared = 100 << 20, // bytes that one `keys` compares with its pattern
+    k_max_compared = 100 << 20, // bytes that a pattern is compared with, beside 4 times all keys
+    k_max_name = 1024,          // bytes of a connection's name
     k_max_command = 32,         // letters of a command's name
     k_command_slots = 256,      // slots in the index of commands by name, most of them free
 
@@ -83,6 +84,7 @@ enum {
     k_max_sample = 128,     // keys that a step can hold, at any effort
     k_stale_percent = 10,   // at effort 1, a database with fewer stale deadlines is left alone
     k_max_tries = 10000,    // of `randomkey`
+    k_scan_head = 64,       // bytes of a reply to `scan` that are in front of the keys, at most
     k_short_string = 44,    // bytes that Redis keeps next to their header
     k_listpack_pairs = 128, // in a sorted set that Redis keeps in one piece
     k_listpack_name = 64,   // bytes of their names
@@ -1099,8 +1101,18 @@ static void out_too_big(struct reply *out) {
     reply_err(out, "ERR the reply is too big");
 }
 
-static void out_long_pattern(struct reply *out) {
-    reply_err(out, "ERR the pattern takes too long");
+// Returns how many bytes the request may compare with a pattern, where all keys have `keys_size`: few,
+// until it has a turn of its own.
+static size_t compare_budget(const struct request *req, size_t keys_size) {
+    return req->conn->state == STATE_LONG ? k_max_compared + 4 * keys_size : k_turn_work;
+}
+
+// What a command does when its budget is used up, and what it has replied is taken back: it waits for a
+// turn of its own, where the budget is larger. If it had that, it replies with an error.
+static void out_long_pattern(struct request *req, struct reply *out) {
+    if (may_take(req, k_max_compared)) {
+        reply_err(out, "ERR the pattern takes too long");
+    }
 }
 
 // What a scan for `keys` carries along.
@@ -1162,14 +1174,15 @@ static void do_keys(struct request *req, struct reply *out) {
         .pattern = pattern,
         .out = out,
         .max_size = buf_size(out->buf) + k_max_msg,
-        .budget = k_max_compared,
+        .budget = compare_budget(req, db->keys_size),
     };
-    size_t max = hm_size(&db->keys), start = reply_arr_begin(out, max);
+    size_t budget = scan.budget, max = hm_size(&db->keys), start = reply_arr_begin(out, max);
     hm_scan(&db->keys, do_keys_one, &scan);
     reply_arr_end(out, start, max, scan.n);
+    g_data.work += budget - scan.budget;
     if (scan.budget == 0) {
         buf_truncate(out->buf, start);
-        out_long_pattern(out);
+        out_long_pattern(req, out);
     }
 }
 
@@ -1201,14 +1214,23 @@ static void scan_one(struct hnode *node, void *arg) {
     }
 }
 
-// Takes a walk a step further, and deletes the keys that have expired there. Returns the next cursor.
-static uint64_t do_scan_step(struct scan_step *step, uint64_t cursor) {
+// Takes a walk a step further, and deletes the keys that have expired there. Where the reply has no room
+// for all keys of the step, it takes them back, leaves the cursor as it was, and returns false.
+static bool do_scan_step(struct scan_step *step, uint64_t *cursor) {
+    struct buf *names = step->out->buf;
+    size_t size = buf_size(names), n = step->n;
     step->num_stale = 0;
-    cursor = hm_scan_step(&step->db->keys, cursor, scan_one, step);
+    uint64_t next = hm_scan_step(&step->db->keys, *cursor, scan_one, step);
     for (size_t i = 0; i < step->num_stale; i++) {
         entry_expire(step->db, step->stale[i]);
     }
-    return cursor;
+    if (size > 0 && buf_size(names) > k_max_msg - k_scan_head) {
+        buf_truncate(names, size);
+        step->n = n;
+        return false;
+    }
+    *cursor = next;
+    return true;
 }
 
 // Reads the words behind `scan cursor`. If one is wrong, replies with an error and returns false.
@@ -1257,8 +1279,9 @@ static bool parse_cursor(const struct slice *arg, uint64_t *cursor) {
 // Looks at some `count` keys, at ten times as many buckets at most, and replies the cursor with
 // which the next call goes on. A reply that grows large ends early.
 static void do_scan(struct request *req, struct reply *out) {
-    struct hmap *keys = &req->conn->db->keys;
-    struct scan_step step = {.db = req->conn->db, .out = out, .budget = k_max_compared};
+    const struct hmap *keys = &req->conn->db->keys;
+    size_t budget = compare_budget(req, req->conn->db->keys_size);
+    struct scan_step step = {.db = req->conn->db, .out = out, .budget = budget};
     uint64_t cursor;
     int64_t count = 10;
     if (!parse_cursor(&req->args[1], &cursor)) {
@@ -1268,19 +1291,21 @@ static void do_scan(struct request *req, struct reply *out) {
     if (!parse_scan_options(req, &step, &count, out)) {
         return;
     }
-    size_t max_keys = (uint64_t)count < hm_size(keys) ? (size_t)count : hm_size(keys);
-    if (!may_take(req, max_keys)) {
+    size_t buckets_left = 10 * (size_t)(count < k_max_msg ? count : k_max_msg);
+    size_t whole_table = hm_scan_cost(keys);
+    if (!may_take(req, buckets_left < whole_table ? buckets_left : whole_table)) {
         return;
     }
     struct buf names = {0};
     step.out = &(struct reply){.buf = &names, .resp3 = out->resp3};
-    size_t buckets_left = 10 * (size_t)(count < k_max_msg ? count : k_max_msg);
+    bool full;
     do {
-        cursor = do_scan_step(&step, cursor);
-    } while (cursor != 0 && step.seen < (uint64_t)count && --buckets_left > 0 && step.budget > 0 &&
-             buf_size(&names) < k_max_msg / 2);
+        full = !do_scan_step(&step, &cursor);
+    } while (!full && cursor != 0 && step.seen < (uint64_t)count && --buckets_left > 0 &&
+             step.budget > 0 && buf_size(&names) < k_max_msg / 2);
+    g_data.work += budget - step.budget;
     if (step.budget == 0) {
-        out_long_pattern(out);
+        out_long_pattern(req, out);
     } else {
         char text[32];
         snprintf(text, sizeof(text), "%llu", (unsigned long long)cursor);
@@ -1331,6 +1356,9 @@ static void do_randomkey(struct request *req, struct reply *out) {
         struct pick pick = {0};
         while (!pick.node) { // never the next bucket: a key behind a gap would come too often
             hm_scan_step(&db->keys, random_cursor(&db->keys), pick_one, &pick);
+            hm_help_resizing(&db->keys);
+            hm_shrink(&db->keys);
+            g_data.work++;
         }
         struct entry *ent = container_of(pick.node, struct entry, node);
         if (!entry_expired(db, ent)) {
@@ -1436,7 +1464,7 @@ static void do_swapdb(struct request *req, struct reply *out) {
 }
 
 // Renames the key args[1] to args[2]; its deadline stays. Returns whether it did. If not, it has
-// replied why: there is no such key, or `nx` is set and a key has the name.
+// replied why (there is no such key, or `nx` is set and a key has the name), or it takes long.
 static bool rename_key(struct request *req, bool nx, struct reply *out) {
     struct db *db = req->conn->db;
     const struct slice *key = &req->args[1], *name = &req->args[2];
@@ -1452,6 +1480,9 @@ static bool rename_key(struct request *req, bool nx, struct reply *out) {
     }
     if (other == ent) {
         return true;
+    }
+    if (!may_take(req, entry_val(ent).len)) {
+        return false;
     }
     if (other) {
         entry_drop(db, other);
@@ -1517,7 +1548,7 @@ static void do_copy(struct request *req, struct reply *out) {
         reply_int(out, 0);
         return;
     }
-    if (!may_take(req, entry_pairs(ent))) {
+    if (!may_take(req, entry_val(ent).len + entry_pairs(ent) * k_pair_cost)) {
         return;
     }
     if (other) {
@@ -2236,6 +2267,10 @@ static void do_select(struct request *req, struct reply *out) {
 // Gives the connection a name, or none if it is empty. If it is not allowed, replies with an error
 // and returns false.
 static bool set_name(struct conn *conn, const struct slice *name, struct reply *out) {
+    if (name->len > k_max_name) {
+        reply_err(out, "ERR Client names cannot be longer than 1024 bytes.");
+        return false;
+    }
     for (size_t i = 0; i < name->len; i++) {
         if (name->data[i] < '!' || name->data[i] > '~') {
             reply_err(out,
@@ -2796,7 +2831,7 @@ static void do_command_info(struct request *req, struct reply *out) {
         if (command) {
             out_command(command, out);
         } else {
-            reply_nil_arr(out);
+            reply_nil(out);
         }
     }
 }
@@ -3519,7 +3554,8 @@ static void cycle_step(struct db *db, struct visit *visit) {
         buckets++;
     } while (db->cursor != 0 && sample.n < max && buckets < k_step_buckets);
     for (int i = 0; i < buckets; i++) {
-        hm_help_resizing(&db->expires); // the table must shrink even if no command uses it
+        hm_help_resizing(&db->expires); // the tables must shrink even if no command uses them
+        hm_help_resizing(&db->keys);
     }
     size_t alive = 0;
     double ttls_ms = 0; // a sum that may be beyond 64 bits

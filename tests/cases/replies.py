@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from contextlib import ExitStack
-from typing import List, Sequence, Set, Tuple
+from typing import Dict, Iterator, List, Sequence, Set, Tuple
 
 from harness import ANY, AnyOrder, Conn, Err, Server, exchange, fail, seed, settings, wire
 from harness.codec import codec
@@ -465,6 +465,52 @@ def long_requests_take_turns(chapter: int) -> None:
                 "who has had a long request answered goes to the end of those that wait for one",
                 "after two of theirs at most",
             )
+
+
+def costly_requests(conn: Conn) -> Iterator[Tuple[List[object], object]]:
+    """Requests for which a server needs milliseconds, though neither they nor what they ask for look it: the words,
+    where % is the number of the client, and the reply (ANY: a long one)."""
+    bulk(conn, numbered(range(10_000), "zadd", "z", "######", "name:######"), 1)
+    yield ["zquery", "z", 0, "", 0, 65_536], ANY
+    if conn.chapter >= wire.RESP_FROM:
+        conn.ask("set", "a" * 6000, "v", expect=done(conn.chapter))
+        yield ["keys", "*" + "a" * 300 + "b"], []
+    if conn.chapter >= wire.KEYSPACE_FROM:
+        yield ["scan", 0, "match", "*" + "a" * 300 + "b", "count", 1000], ANY
+        yield ["copy", "z", "z%"], 1
+        for name in ("big", *(f"own{i}" for i in range(6))):
+            conn.ask("set", name, filled(MIB), expect=done(conn.chapter))
+        yield ["copy", "big", "copy%"], 1
+        yield ["rename", "own%", "new%"], done(conn.chapter)
+
+
+@case(since=11, at="request_cost may_take out_pairs do_zquery do_keys do_scan do_copy rename_key", inside=True)
+def costly_requests_take_turns(chapter: int) -> None:
+    """Six clients ask at once for what takes milliseconds: pairs by the thousand, a pattern that fits nearly everywhere,
+    a copy of a megabyte. One of them is answered in a turn, so that others are served in between."""
+    sends = Sends()
+    with start(chapter, env=sends.env) as server, ExitStack() as stack:
+        conns = [stack.enter_context(server.connect()) for _ in range(6)]
+        for conn in conns:
+            conn.ask("get", "k", expect=None)
+        for words, reply in costly_requests(conns[0]):
+            with paused(server):
+                for i, conn in enumerate(conns):
+                    conn.send(asked(chapter, *(str(word).replace("%", str(i)) for word in words)))
+                sends.reset()
+            for conn in conns:
+                conn.recv(reply)
+            first: Dict[int, int] = {}
+            for turn, fd in sends.since():
+                first.setdefault(fd, turn)
+            if len(set(first.values())) < len(conns):
+                fail(
+                    f"6 clients sent {' '.join(map(str, words))[:60]!r} at once, and were answered in "
+                    f"{len(set(first.values()))} turns",
+                    "is all of the work counted before it is done: the pairs that are passed, the bytes that are "
+                    "compared with a pattern or copied? What is more than the work of a turn waits for one of its own",
+                    "6 turns, one for each",
+                )
 
 
 @case(since=9, until=wire.KEYSPACE_FROM - 1, at=AT_KEYS, inside=True)

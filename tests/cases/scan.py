@@ -8,6 +8,7 @@ from typing import Callable, List, Sequence, Set, Tuple
 
 from harness import AnyOrder, Conn, Err, fail, seed
 from harness.resp import OK, array
+from harness.settings import wait_until
 
 from . import case
 from .keyspace import info
@@ -291,3 +292,40 @@ def calls_in_a_pipeline(chapter: int) -> None:
         for at, keys in single:
             conn.recv([at, keys])
             conn.recv(b"v")
+
+
+@case(since=18, inside=True)
+def keys_too_large_for_one_reply(chapter: int) -> None:
+    """Six keys of 16 and 20 million bytes, among small ones: a reply that has a key of the one kind has no room for one
+    of the other. It ends before that, and the walk comes past all of them."""
+    big = [bytes([97 + i]) * (16_000_000 if i % 2 else 20_000_000) for i in range(6)]
+    with start(chapter, env={"HASH_SEED": "3" * 32}) as server, server.connect() as conn:
+        bulk(conn, numbered(range(500), "set", "key:######", "v"), None)
+        for key in big:
+            conn.ask("set", key, "v", expect=OK)
+        for count in (1000, 1_000_000):
+            all_there(walk(conn, "count", count), names(range(500)) | set(big), names(range(500)) | set(big))
+
+
+@case(since=18, inside=True)
+def a_table_that_nearly_all_have_left(chapter: int) -> None:
+    """200,000 keys expire, and one stays. Then it does not take the server long to find it: the table has shrunk, or does
+    so while somebody searches. A thousand times together cost less than to have set the keys."""
+    n = 200_000
+    with start(chapter) as server, server.connect() as conn:
+        asks(conn, ("set stays v", OK))
+        before = server.cpu_ms()
+        bulk(conn, numbered(range(n), "set", "brief:######", "v", "px", "100"), OK)
+        took = server.cpu_ms() - before
+        wait_until(lambda: conn.ask("dbsize") == 1, "200,000 keys to expire")
+        for words, reply in (["randomkey"], b"stays"), (["scan", "0", "count", "1000000"], [b"0", [b"stays"]]):
+            before = server.cpu_ms()
+            conn.pipeline([words] * 1000, [reply] * 1000)
+            cost = server.cpu_ms() - before
+            if cost > took + 20:
+                fail(
+                    f"after {n} keys have expired, a thousand {' '.join(words)!r} take {cost} ms of processor time; "
+                    f"setting all those keys took {took}",
+                    "does each of them go through the buckets of a table that should have shrunk long ago?",
+                    "less",
+                )
