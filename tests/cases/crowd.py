@@ -15,7 +15,7 @@ from .clock import HOUR, IDLE, Clock
 from .idle import cpu_us
 from .memory import KIB, Memory
 from .talk import (
-    SMALL, Counts, Hold, Sends, answered, asked, encode, encode_replies, many, paused, preload, readable, say, start,
+    SMALL, Counts, Hold, Sends, answered, asked, done, encode, encode_replies, many, paused, preload, readable, say, start,
     still_serves, talk, uses_no_cpu, watched,
 )  # fmt: skip
 
@@ -344,6 +344,9 @@ def replies_of_a_turn_are_sent_together(chapter: int) -> None:
         last = stack.enter_context(server.connect())
         for conn in [last, *conns, conns[0]]:  # epoll may report first whom it has reported last
             say(conn)
+        last.ask("set", "large", "v" * 20_000, expect=done(chapter))
+        last.ask("get", "large", expect=b"v" * 20_000)  # a turn with so much to send is over
+        say(conns[0])
         with paused(server):
             for conn in conns:
                 conn.send(asked(chapter, "get", "k"))

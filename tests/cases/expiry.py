@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager
 from typing import Iterator, List, Tuple
 
-from harness import AnyOrder, Between, Conn, Err, Server, fail, limit, redis, seed
+from harness import AnyOrder, Between, Conn, Err, Server, fail, limit, redis, seed, wait_until
 from harness.keyspace_model import KeyspaceModel
 from harness.model import INT64_MAX, INT64_MIN
 from harness.resp import NIL, OK, Score, Simple, split_inline
@@ -458,6 +458,11 @@ def hits_and_misses(chapter: int) -> None:
                 fail(f"{line}: found {got[0]} keys, missed {got[1]}", "", f"found {expected[0]}, missed {expected[1]}")
             if line.startswith("move s"):
                 asks(conn, ("set s v", OK))
+        bulk(conn, numbered(range(20_000), "zadd", "large", "######", "name:######"), 1)
+        before = counted(conn, "keyspace_hits", "keyspace_misses")
+        assert len(conn.ask("zrange", "large", "0", "-1")) == 20_000  # type: ignore[arg-type]
+        if counted(conn, "keyspace_hits", "keyspace_misses") != (before[0] + 1, before[1]):
+            fail("a request that takes long and was put off counts its key more than once", "", "one hit")
 
 
 # Commands, and by how much they are ahead of a file that would keep all.
@@ -554,6 +559,38 @@ def keys_nobody_asks_for_go(chapter: int) -> None:
         lines = info(conn, "keyspace")
         assert list(lines) == ["db0", "db3", "db15"], lines
         assert all(500 <= int(text.split(",")[0][5:]) <= 560 for text in lines.values()), lines
+
+
+@case(since=18, inside=True)
+def what_the_cycle_says_of_itself(chapter: int) -> None:
+    """One dead key, in a slice that sees nothing else, makes the average 5 percent, and cuts no slice short. Many dead
+    keys make it nearly 100, and cut some short."""
+    with start(chapter) as server, server.connect() as conn:
+        for line, low, high, cut in (("one", 5, 5, False), ("many", 50, 100, True)):
+            if line == "one":
+                conn.ask("set", "k", "v", "px", "1", expect=OK)
+            else:
+                bulk(conn, numbered(range(60_000), "set", "key:######", "v", "px", "1000"), OK)
+            wait_until(lambda: conn.ask("dbsize") == 0, "the dead keys to go")
+            told = info(conn, "stats")
+            percent, times = float(told["expired_stale_perc"]), int(told["expired_time_cap_reached_count"])
+            if not low <= percent <= high or cut != (times > 0):
+                fail(f"after {line} of its keys had died, expired_stale_perc is {percent} and "
+                     f"expired_time_cap_reached_count {times}",
+                     "does each slice take a twentieth away and add a twentieth of its own share? Does it count where "
+                     "its time ended it?",
+                     f"{low} to {high} percent, and {'some' if cut else 'no'} slices that were cut short")  # fmt: skip
+
+
+@case(since=18, inside=True)
+def effort_looks_for_the_last_of_the_dead(chapter: int) -> None:
+    """3 keys in a hundred are dead. At effort 1 that is left alone, at effort 10 it is not: they go soon."""
+    n, dead = 40_000, 1_200
+    with start(chapter) as server, server.connect() as conn:
+        conn.ask("config", "set", "active-expire-effort", "10", expect=OK)
+        bulk(conn, numbered(range(n), "set", "stays:######", "v", "ex", "1000"), OK)
+        bulk(conn, numbered(range(dead), "set", "brief:######", "v", "px", "1"), OK)
+        wait_until(lambda: conn.ask("dbsize") == n, f"{dead} dead keys among {n} to go, at effort 10")
 
 
 @case(since=18, inside=INSIDE)

@@ -119,6 +119,8 @@ def everything(server: Server, stack: ExitStack) -> None:
     chapter = server.chapter
     conn = stack.enter_context(server.connect())
     say(conn)
+    if chapter >= wire.RESP_FROM:
+        _asked_by_tools(server, conn)
     _connections(server, stack)
     if chapter >= 7:
         _strings(conn)
@@ -235,6 +237,20 @@ def _for_the_pool(conn: Conn) -> None:
     wait_until(lambda: conn.ask("pttl", "big2") == -2, "the large set expires")
     conn.ask("set", "big3", "x")
     conn.ask("del", "big1", expect=1)
+
+
+def _asked_by_tools(server: Server, conn: Conn) -> None:
+    """Names, and texts about the server and its clients; a flush that workers carry out, of keys with a TTL, too."""
+    with server.connect() as named:
+        for name in ("first", "second-and-longer", "third"):
+            named.ask("client", "setname", name, expect=OK)
+        for line in ("info", "info stats", "client list", "client info", "config get *", "command docs get", "keys t*"):
+            named.ask(*line.split())
+    bulk(conn, numbered(range(3000), "set", "t:######", "value", "ex", "600"), OK)
+    conn.ask("flushall", expect=OK)
+    bulk(conn, numbered(range(10), "set", "t:######", "value", "ex", "600"), OK)
+    conn.ask("flushall", "sync", expect=OK)
+    wait_until(server.workers_sleep, "the workers have freed what was flushed")
 
 
 def _databases(server: Server, conn: Conn) -> None:

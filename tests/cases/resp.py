@@ -12,7 +12,9 @@ import time
 from contextlib import ExitStack
 from typing import Dict, List, Sequence, Tuple
 
-from harness import ANY, AnyOrder, Between, Conn, Err, OneOf, Server, fail, redis, resp, seed, settings
+from harness import (
+    ANY, AnyOrder, Between, Conn, Err, OneOf, Server, fail, redis, resp, seed, settings, wait_until,
+)  # fmt: skip
 from harness.resp import OK, PONG, WRONG_TYPE, Map, Simple, array
 
 from . import case
@@ -274,6 +276,13 @@ def requests_above_our_limits(chapter: int) -> None:
         with server.connect() as conn:  # together they are too long, each by itself is not
             conn.send_some(array("mset", "a", b"x" * (16 * MIB), "b", b"x" * (17 * MIB)), 1)
             conn.expect_refused()
+        with server.connect() as conn:  # as much as there may be is taken
+            conn.send(b"*1048576\r\n$3\r\ndel\r\n" + b"$0\r\n\r\n" * 1048575)
+            conn.recv(0)
+            for size in (16 * MIB, 32 * MIB):
+                conn.ask("append", "large", b"x" * (16 * MIB), expect=size)
+            conn.ask("append", "large", "x", expect=Err(4, "ERR string exceeds maximum allowed size (proto-max-bulk-len)"))
+            asks(conn, ("strlen large", 32 * MIB), ("del large", 1))
         other.ask("exists", "a", "b", expect=0)
         say(other)
 
@@ -494,7 +503,13 @@ def hello_chooses_the_version(chapter: int) -> None:
             for bad in ("x", "", "3x", "99999999999999999999"):
                 conn.ask("hello", bad, expect=Err(4, "ERR Protocol version is not an integer or out of range"))
             assert isinstance(conn.ask("hello"), Map if version == 3 else list)
+        hello(conn, 2)
         conn.ask("hello", "3", "nonsense", expect=Err(4, "ERR Syntax error in HELLO option 'nonsense'"))
+        wrong_user = Err(4, "WRONGPASS invalid username-password pair or user is disabled.")
+        conn.ask("hello", "3", "auth", "nobody", "secret", expect=wrong_user)
+        raw(conn, array("get", "none"), b"$-1\r\n")  # what failed has changed nothing
+        conn.version = 3
+        assert isinstance(conn.ask("hello", "3", "auth", "default", "secret"), Map)
         conn.ask("HELLO", "3", "setname", "it-is-i", expect=ANY)
         conn.ask("client", "getname", expect=b"it-is-i")
 
@@ -515,6 +530,17 @@ def replies_of_version_3(chapter: int) -> None:
             (["keys", "none"], b"*0\r\n"), (["config", "get", "none"], b"%0\r\n"), (["ping"], b"+PONG\r\n"),
         ):  # fmt: skip
             raw(conn, array(*sent), came)
+        for words in (["info", "server"], ["client", "list"], ["client", "info"]):  # text for people: =LEN, then txt:
+            conn.send(array(*words))
+            head = b""
+            while not head.endswith(b"\r\n"):
+                head += conn.recv_exactly(1)
+            text = conn.recv_exactly(int(head[1:]) + 2)
+            assert head[:1] == b"=" and text.startswith(b"txt:") and text.endswith(b"\n\r\n"), head + text
+        with server.connect() as other:
+            hello(other, 3)
+            other.send(array("command", "info", "get"))
+            other.expect_bytes(b"*1\r\n*10\r\n$3\r\nget\r\n:2\r\n~")  # its flags are a set
         hello(conn, 2)
         raw(conn, array("zscore", "z", "b"), b"$3\r\ninf\r\n")
         raw(conn, array("zrange", "z", "0", "0", "withscores"), b"*2\r\n$1\r\na\r\n$3\r\n1.5\r\n")
@@ -666,7 +692,7 @@ PATTERNS: List[Tuple[bytes, List[bytes]]] = [
     (b"a[*]c", [b"a*c"]), (b"a\\*c", [b"a*c"]), (b"\\[x]", [b"[x]"]), (b"[[]x[]]", []), (b"[[]x]", [b"[x]"]),
     (b"[a", [b"a"]), (b"", [b""]), (b"A", []), (b"a", [b"a"]), (b"\\a", [b"a"]), (b"[\\a]", [b"a"]), (b"a**",
     [b"a", b"ab", b"abc", b"a*c", b"a\nb"]),
-    (b"[]", []), (b"[^", [b"a", b"b"]), (b"\xff?", [b"\xffz"]), (b"a\\", []), (b"[b-]", [b"a", b"b"]), (b"none*", []),
+    (b"[]", []), (b"[b-", [b"b"]), (b"[^", [b"a", b"b"]), (b"\xff?", [b"\xffz"]), (b"a\\", []), (b"[b-]", [b"a", b"b"]), (b"none*", []),
 ]  # fmt: skip
 
 
@@ -779,7 +805,8 @@ def clients_have_numbers_and_names(chapter: int) -> None:
         bad = Err(4, "ERR Client names cannot contain spaces, newlines or special characters.")
         asks(conn, ("client getname", OneOf(None, b"")), ("client setname worker-1", OK), ("client getname",
              b"worker-1"),
-             ("CLIENT SETNAME 'a b'", bad), ('client setname "a\\nb"', bad), ("client getname", b"worker-1"),
+             ("CLIENT SETNAME 'a b'", bad), ('client setname "a\\nb"', bad), ('client setname "a\\x7f"', bad),
+             ("client getname", b"worker-1"),
              ("client setname ''", OK), ("client getname", OneOf(None, b"")), ("client setname again", OK))  # fmt: skip
         asks(other, ("client getname", OneOf(None, b"")))
         listed = conn.ask("client", "list")
@@ -789,6 +816,15 @@ def clients_have_numbers_and_names(chapter: int) -> None:
         assert found[mine][b"name"] == b"again" and found[theirs][b"name"] == b"", rows
         assert found[mine][b"cmd"] == b"client|list" and found[mine][b"db"] == b"0", rows
         assert found[theirs][b"addr"] == b"127.0.0.1:%d" % other.own_port(), rows
+        assert found[theirs][b"laddr"] == b"127.0.0.1:%d" % server.port, rows
+
+        def own_row() -> Dict[bytes, bytes]:
+            told = conn.ask("client", "info")
+            assert isinstance(told, bytes)
+            return dict(word.split(b"=", 1) for word in told.split())
+
+        wait_until(lambda: int(own_row()[b"age"]) >= 1, "the connection is a second old")
+        assert own_row()[b"idle"] == b"0", "a connection that has just sent something is not idle"
 
 
 @case(since=17, ours="Redis has it from 7.2 on")
@@ -836,6 +872,10 @@ def command_describes_all(chapter: int) -> None:
         assert Simple(b"readonly") in get[2] and Simple(b"fast") in get[2] and Simple(b"write") in sets[2], (get, sets)
         assert Simple(b"denyoom") in zadd[2] and Simple(b"readonly") not in zadd[2], zadd
         conn.ask("command", "info", "GET", "nosuch", "mset", expect=[get, None, sets])
+        raw(conn, array("command", "info", "nosuch"), b"*1\r\n$-1\r\n")
+        listed = conn.ask("command", "list")
+        assert isinstance(listed, list) and set(by_name) <= set(listed), listed
+        raw(conn, array("ping"), b"+PONG\r\n")
         hello(conn, 3)
         three = conn.ask("command", "info", "get")
         assert isinstance(three, list) and three[0][:2] == [b"get", 2], three
@@ -873,6 +913,22 @@ def config_and_info(chapter: int) -> None:
         assert re.fullmatch(rb"\d+\.\d+\.\d+", lines[b"redis_version"]), lines
         assert lines[b"process_id"] == b"%d" % server.pid, lines
         assert int(lines[b"connected_clients"]) == 1, lines
+        assert int(lines[b"uptime_in_seconds"]) < 60, lines
+        for _ in range(3):
+            with server.connect() as other:
+                other.ask("ping")
+
+        def number(section: str, name: bytes) -> int:
+            told = conn.ask("info", section)
+            assert isinstance(told, bytes)
+            return int(dict(line.split(b":", 1) for line in told.split() if b":" in line)[name])
+
+        wait_until(lambda: number("clients", b"connected_clients") == 1, "the clients that left to be counted no more")
+        before = number("stats", b"total_commands_processed")
+        conn.pipeline([["ping"]] * 10)
+        after = number("stats", b"total_commands_processed")
+        if after != before + 11:
+            fail(f"total_commands_processed was {before}, and after ten `ping` it is {after}", "", f"{before + 11}")
         assert re.fullmatch(rb"keys=2,expires=1,avg_ttl=\d+", lines[b"db0"]), lines
         told = conn.ask("info", "keyspace")
         assert isinstance(told, bytes) and told.startswith(b"# Keyspace\r\n") and b"redis_version" not in told, told
@@ -895,6 +951,13 @@ def config_sets_all_or_nothing(chapter: int) -> None:
             ("timeout x databases 3", fixed), ("timeout 5 nosuch", SYNTAX),
         ):  # fmt: skip
             asks(conn, (f"config set {words}", error), ("config get timeout", [b"timeout", b"1000"]))
+
+
+@case(since=17, ours="Redis is not told a timeout in milliseconds")
+def half_a_second_is_no_never(chapter: int) -> None:
+    """A timeout is told in seconds, where 0 stands for never: half a second is 1."""
+    with start(chapter, env={"IDLE_TIMEOUT_MS": "500"}) as server, server.connect() as conn:
+        asks(conn, ("config get timeout", [b"timeout", b"1"]))
 
 
 @case(since=17)
