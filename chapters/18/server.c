@@ -1217,15 +1217,14 @@ static void scan_one(struct hnode *node, void *arg) {
 // Takes a walk a step further, and deletes the keys that have expired there. Where the reply has no room
 // for all keys of the step, it takes them back, leaves the cursor as it was, and returns false.
 static bool do_scan_step(struct scan_step *step, uint64_t *cursor) {
-    struct buf *names = step->out->buf;
-    size_t size = buf_size(names), n = step->n;
+    size_t size = buf_size(step->out->buf), n = step->n;
     step->num_stale = 0;
     uint64_t next = hm_scan_step(&step->db->keys, *cursor, scan_one, step);
     for (size_t i = 0; i < step->num_stale; i++) {
         entry_expire(step->db, step->stale[i]);
     }
-    if (size > 0 && buf_size(names) > k_max_msg - k_scan_head) {
-        buf_truncate(names, size);
+    if (size > 0 && buf_size(step->out->buf) > k_max_msg - k_scan_head) {
+        buf_truncate(step->out->buf, size);
         step->n = n;
         return false;
     }
@@ -1279,7 +1278,6 @@ static bool parse_cursor(const struct slice *arg, uint64_t *cursor) {
 // Looks at some `count` keys, at ten times as many buckets at most, and replies the cursor with
 // which the next call goes on. A reply that grows large ends early.
 static void do_scan(struct request *req, struct reply *out) {
-    const struct hmap *keys = &req->conn->db->keys;
     size_t budget = compare_budget(req, req->conn->db->keys_size);
     struct scan_step step = {.db = req->conn->db, .out = out, .budget = budget};
     uint64_t cursor;
@@ -1292,17 +1290,15 @@ static void do_scan(struct request *req, struct reply *out) {
         return;
     }
     size_t buckets_left = 10 * (size_t)(count < k_max_msg ? count : k_max_msg);
-    size_t whole_table = hm_scan_cost(keys);
-    if (!may_take(req, buckets_left < whole_table ? buckets_left : whole_table)) {
+    size_t all = hm_scan_cost(&req->conn->db->keys);
+    if (!may_take(req, buckets_left < all ? buckets_left : all)) {
         return;
     }
     struct buf names = {0};
     step.out = &(struct reply){.buf = &names, .resp3 = out->resp3};
-    bool full;
-    do {
-        full = !do_scan_step(&step, &cursor);
-    } while (!full && cursor != 0 && step.seen < (uint64_t)count && --buckets_left > 0 &&
-             step.budget > 0 && buf_size(&names) < k_max_msg / 2);
+    while (do_scan_step(&step, &cursor) && cursor != 0 && step.seen < (uint64_t)count &&
+           --buckets_left > 0 && step.budget > 0 && buf_size(&names) < k_max_msg / 2) {
+    }
     g_data.work += budget - step.budget;
     if (step.budget == 0) {
         out_long_pattern(req, out);
@@ -1354,11 +1350,11 @@ static void do_randomkey(struct request *req, struct reply *out) {
     struct db *db = req->conn->db;
     for (int tries = 0; hm_size(&db->keys) > 0 && tries < k_max_tries; tries++) {
         struct pick pick = {0};
-        while (!pick.node) { // never the next bucket: a key behind a gap would come too often
+        // Never the next bucket: a key behind a gap would come too often.
+        for (; !pick.node; g_data.work++) {
             hm_scan_step(&db->keys, random_cursor(&db->keys), pick_one, &pick);
             hm_help_resizing(&db->keys);
             hm_shrink(&db->keys);
-            g_data.work++;
         }
         struct entry *ent = container_of(pick.node, struct entry, node);
         if (!entry_expired(db, ent)) {

@@ -15,8 +15,8 @@ from .clock import HOUR, IDLE, Clock
 from .idle import cpu_us
 from .memory import KIB, Memory
 from .talk import (
-    SMALL, Counts, Hold, Sends, answered, asked, done, encode, encode_replies, many, paused, preload, readable, say, start,
-    still_serves, talk, uses_no_cpu, watched,
+    SMALL, Counts, Hold, Sends, answered, asked, done, encode, encode_replies, many, paused, preload, readable, say,
+    start, still_serves, talk, uses_no_cpu, watched,
 )  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__

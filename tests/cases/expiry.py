@@ -570,7 +570,8 @@ def what_the_cycle_says_of_itself(chapter: int) -> None:
             if line == "one":
                 conn.ask("set", "k", "v", "px", "1", expect=OK)
             else:
-                bulk(conn, numbered(range(60_000), "set", "key:######", "v", "px", "1000"), OK)
+                at_once = int(time.time() * 1000) + 2500
+                bulk(conn, numbered(range(40_000), "set", "key:######", "v", "pxat", str(at_once)), OK)
             wait_until(lambda: conn.ask("dbsize") == 0, "the dead keys to go")
             told = info(conn, "stats")
             percent, times = float(told["expired_stale_perc"]), int(told["expired_time_cap_reached_count"])

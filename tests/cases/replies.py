@@ -486,8 +486,8 @@ def costly_requests(conn: Conn) -> Iterator[Tuple[List[object], object]]:
 
 @case(since=11, at="request_cost may_take out_pairs do_zquery do_keys do_scan do_copy rename_key", inside=True)
 def costly_requests_take_turns(chapter: int) -> None:
-    """Six clients ask at once for what takes milliseconds: pairs by the thousand, a pattern that fits nearly everywhere,
-    a copy of a megabyte. One of them is answered in a turn, so that others are served in between."""
+    """Six clients ask at once for what takes milliseconds: pairs by the thousand, a pattern that fits nearly
+    everywhere, a copy of a megabyte. One of them is answered in a turn, so that others are served in between."""
     sends = Sends()
     with start(chapter, env=sends.env) as server, ExitStack() as stack:
         conns = [stack.enter_context(server.connect()) for _ in range(6)]

@@ -281,7 +281,8 @@ def requests_above_our_limits(chapter: int) -> None:
             conn.recv(0)
             for size in (16 * MIB, 32 * MIB):
                 conn.ask("append", "large", b"x" * (16 * MIB), expect=size)
-            conn.ask("append", "large", "x", expect=Err(4, "ERR string exceeds maximum allowed size (proto-max-bulk-len)"))
+            too_long = "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
+            conn.ask("append", "large", "x", expect=Err(4, too_long))
             asks(conn, ("strlen large", 32 * MIB), ("del large", 1))
         other.ask("exists", "a", "b", expect=0)
         say(other)
@@ -692,7 +693,8 @@ PATTERNS: List[Tuple[bytes, List[bytes]]] = [
     (b"a[*]c", [b"a*c"]), (b"a\\*c", [b"a*c"]), (b"\\[x]", [b"[x]"]), (b"[[]x[]]", []), (b"[[]x]", [b"[x]"]),
     (b"[a", [b"a"]), (b"", [b""]), (b"A", []), (b"a", [b"a"]), (b"\\a", [b"a"]), (b"[\\a]", [b"a"]), (b"a**",
     [b"a", b"ab", b"abc", b"a*c", b"a\nb"]),
-    (b"[]", []), (b"[b-", [b"b"]), (b"[^", [b"a", b"b"]), (b"\xff?", [b"\xffz"]), (b"a\\", []), (b"[b-]", [b"a", b"b"]), (b"none*", []),
+    (b"[]", []), (b"[b-", [b"b"]), (b"[^", [b"a", b"b"]), (b"\xff?", [b"\xffz"]), (b"a\\", []),
+    (b"[b-]", [b"a", b"b"]), (b"none*", []),
 ]  # fmt: skip
 
 

@@ -309,8 +309,8 @@ def keys_too_large_for_one_reply(chapter: int) -> None:
 
 @case(since=18, inside=True)
 def a_table_that_nearly_all_have_left(chapter: int) -> None:
-    """200,000 keys expire, and one stays. Then it does not take the server long to find it: the table has shrunk, or does
-    so while somebody searches. A thousand times together cost less than to have set the keys."""
+    """200,000 keys expire, and one stays. Then it does not take the server long to find it: the table has shrunk, or
+    does so while somebody searches. A thousand times together cost less than to have set the keys."""
     n = 200_000
     with start(chapter) as server, server.connect() as conn:
         asks(conn, ("set stays v", OK))
