@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import ExitStack
 from typing import Dict, List, Tuple
 
 from harness import ANY, AnyOrder, Between, Conn, Err, fail
 from harness.resp import NIL, OK, Simple, array
 
 from . import case
+from .replies import filled
 from .resp import NO_INT, SYNTAX, WRONG, as_pairs, asks, bad_count, hello, raw
-from .talk import bulk, numbered, start
+from .talk import bulk, numbered, paused, say, start
 
 LOOKS_AT = (
     "db conn find_db parse_index do_select do_flush* flush db_* entry_* do_move do_swapdb rename_key do_rename* "
@@ -272,6 +274,36 @@ def copy(chapter: int) -> None:
         asks(conn, ("copy big more", 1), ("del big", 1), ("zcard more", 3000), ("zrank more n001234", 1234),
              ("set long " + "x" * 5000, OK), ("copy long a db 3", 1), ("del long", 1))  # fmt: skip
         asks(other, ("get a", b"x" * 5000), ("strlen a", 5000))
+
+
+@case(since=18)
+def what_is_replaced_is_there_until_then(chapter: int) -> None:
+    """A long value is copied onto a key, and another is given its name, behind others that are copied as well. Whoever
+    looks meanwhile finds the old value or the new one, and never none."""
+    with start(chapter) as server, ExitStack() as stack:
+        *others, writer, reader = [stack.enter_context(server.connect()) for _ in range(5)]
+        long = filled(200_000)
+        for words in (["copy", "long", "y", "replace"], ["rename", "gone", "y"]):
+            writer.pipeline([["set", name, long] for name in ("long", "gone")] + [["set", "y", "old"]], [OK] * 3)
+            for conn in (*others, reader):
+                say(conn)
+            with paused(server):
+                for conn in others:
+                    conn.send(array("copy", "long", f"copy{others.index(conn)}", "replace"))
+                writer.send(array(*words))
+                reader.send(array("strlen", "y") * 20)
+            seen = [reader.recv(ANY) for _ in range(20)]
+            for conn in others:
+                conn.recv(1)
+            writer.recv(1 if words[0] == "copy" else OK)
+            if not set(seen) <= {3, len(long)}:
+                fail(
+                    f"while {' '.join(words)!r} was under way, 20 times `strlen y` said {seen}",
+                    "is the old value dropped before the command waits for a turn of its own? First find out whether "
+                    "it must wait, then change anything.",
+                    f"3 or {len(long)} each time: y is never missing",
+                )
+            reader.ask("strlen", "y", expect=len(long))
 
 
 @case(since=18)
