@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness import fail, settings
+from harness import fail, settings, wait_until
 
 from . import case
 from .talk import bulk, done, numbered, preload, say, start, watched
@@ -47,3 +47,47 @@ def merged_a_few_at_a_time(chapter: int) -> None:
         say(conn)
     if merges.most() > n // 4:
         fail(f"{n} keys were deleted, and {merges.most()} of the freed blocks waited to be merged in one go")
+
+
+@case(since=17, at="db_flush destroy_db_work flush_* count_freed", inside=True)
+def merged_while_a_database_is_flushed(chapter: int) -> None:
+    """Twenty thousand keys are freed by a worker. It merges what it has freed, and leaves none of that to the loop."""
+    if not tells():
+        return
+    merges, n = Merges(), 20_000
+    with start(chapter, env=merges.env) as server, server.connect() as conn:
+        bulk(conn, numbered(range(n), "set", "key:######", "value"), done(chapter))
+        bulk(conn, numbered(range(n), "expire", "key:######", "1000"), 1)
+        conn.ask("flushall", expect=done(chapter))
+        wait_until(server.workers_sleep, "the keys are freed")
+        say(conn)
+    if merges.most() > n // 4:
+        fail(
+            f"{n} keys were flushed, and {merges.most()} of the freed blocks waited to be merged in one go",
+            "whoever frees many blocks merges them every now and then: else the next client that needs a large block "
+            "waits until all are merged",
+            "a few hundred at most",
+        )
+
+
+@case(since=17, at="entry_del destroy_zset_work", inside=True)
+def merged_though_many_sets_are_deleted_at_once(chapter: int) -> None:
+    """One `del` of twenty sets of 9,000 pairs: each is small enough to be freed by the loop, all of them are not."""
+    if not tells():
+        return
+    merges, sets, pairs = Merges(), 20, 9000
+    with start(chapter, env=merges.env) as server, server.connect() as conn:
+        scored = [word for i in range(pairs) for word in ("1", f"name:{i}")]
+        for i in range(sets):
+            conn.ask("zadd", f"set{i}", *scored, expect=pairs)
+        conn.ask("del", *(f"set{i}" for i in range(sets)), expect=sets)
+        wait_until(server.workers_sleep, "the sets are freed")
+        say(conn)
+    if merges.most() > sets * pairs * 2 // 3:
+        fail(
+            f"{sets} sets of {pairs} pairs were deleted by one request, and {merges.most()} of the freed blocks waited "
+            f"to be merged in one go",
+            "does the loop free all of them itself, as each is small? When a request has done enough of that, the rest "
+            "is for the workers.",
+            f"as many as a turn has work, and then the workers' few; {sets * pairs * 2 // 3} at most",
+        )
