@@ -289,6 +289,7 @@ def what_keeps_the_ttl(chapter: int) -> None:
             ("zadd k 1 a 2 b", "zrem k a", 1, kept), ("set k 5", "getex k", b"5", kept),
             ("set k 5", "setnx k v", 0, kept), ("set k 5", "set k v nx", NIL, kept),
             ("set k 5", "set k v keepttl", OK, kept), ("set k 5", "touch k", 1, kept),
+            ("zadd k 1 a", "set k v keepttl", OK, kept), ("set k 5", "set k " + "x" * 4000 + " keepttl", OK, kept),
             ("set k 5", "rename k k", OK, kept), ("set k 5", "set k", bad_count("set"), kept),
             ("set k 5", "expire k x", NO_INT, kept), ("set k a", "incr k", NO_INT, kept),
             ("set k 5", "zadd k 1 a", WRONG, kept), ("set k 5", "copy k other replace", 1, kept),
@@ -595,6 +596,26 @@ def effort_looks_for_the_last_of_the_dead(chapter: int) -> None:
 
 
 @case(since=18, inside=INSIDE)
+def what_was_persisted_is_not_in_the_way(chapter: int) -> None:
+    """Thirty thousand keys have a TTL, and then none. One that comes afterwards goes as soon as if it were alone."""
+    n = 30_000
+    with standing(chapter) as (clock, _, conn):
+        bulk(conn, numbered(range(n), "set", "key:######", "v", "ex", "1000"), OK)
+        bulk(conn, numbered(range(n), "persist", "key:######"), 1)
+        for _ in range(6):
+            asks(conn, ("set brief v px 20", OK))
+            for _ in range(5):
+                clock.step(100)
+            if conn.ask("dbsize") != n:
+                fail(
+                    "the only key with a TTL has been past its time for 480 ms, and is still there",
+                    f"is the table of deadlines as large as when {n} keys had one? Then the cycle looks into empty "
+                    f"buckets for most of its time. Let the table shrink wherever a deadline is taken away.",
+                    "the cycle comes by ten times a second and looks at 20 keys: it finds the only one at once",
+                )
+
+
+@case(since=18, inside=INSIDE)
 def the_average_ttl(chapter: int) -> None:
     """The cycle takes it of the keys that it sees; no TTL, no average."""
     with standing(chapter) as (clock, _, conn):
@@ -680,6 +701,11 @@ def no_ttl_no_wake_up(chapter: int) -> None:
             clock.step(100)
         asks(conn, ("dbsize", 0))
         sleeps("a key has gone")
+        for line in ("flushdb", "flushall", "flushall async"):  # so many that they are freed in the background
+            bulk(conn, numbered(range(1500), "set", "key:######", "v", "ex", "1000"), OK)
+            asks(conn, (line, OK))
+            clock.step(100)
+            sleeps(f"`{line}` of 1500 keys is done")
 
 
 @case(since=18, time_limit=60)
