@@ -12,6 +12,7 @@ from harness.settings import wait_until
 
 from . import case
 from .keyspace import info
+from .replies import MIB
 from .resp import NO_INT, SYNTAX, asks, bad_count, hello, raw
 from .talk import bulk, numbered, start
 
@@ -305,6 +306,29 @@ def keys_too_large_for_one_reply(chapter: int) -> None:
             conn.ask("set", key, "v", expect=OK)
         for count in (1000, 1_000_000):
             all_there(walk(conn, "count", count), names(range(500)) | set(big), names(range(500)) | set(big))
+
+
+@case(since=18, ours="Redis has no limit for a reply")
+def a_long_reply_ends_early(chapter: int) -> None:
+    """Forty keys of a megabyte: half of the longest reply is enough for one call, whatever COUNT says, and others are
+    served before the next. The walk comes past all of them."""
+    big = {b"%02d" % i + b"x" * MIB for i in range(40)}
+    with start(chapter) as server, server.connect() as conn:
+        for key in sorted(big):
+            conn.ask("set", key, "v", expect=OK)
+        for count in (1000, 10**18):
+            found: List[bytes] = []
+            cursor = b""
+            while cursor != b"0":
+                cursor, keys = step(conn, cursor or b"0", "count", count)
+                found += keys
+                if len(keys) > 24:
+                    fail(
+                        f"scan with COUNT {count} answers {len(keys)} keys of 1 MiB",
+                        "does it look how long the reply has become, after each step?",
+                        "when there are 16 MiB the reply ends, with the cursor for the next ones",
+                    )
+            all_there(found, big, big)
 
 
 @case(since=18, inside=True)
