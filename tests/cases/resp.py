@@ -16,6 +16,7 @@ from harness import (
     ANY, AnyOrder, Between, Conn, Err, OneOf, Server, fail, redis, resp, seed, settings, wait_until,
 )  # fmt: skip
 from harness.resp import OK, PONG, WRONG_TYPE, Map, Simple, array
+from harness.wire import KEYSPACE_FROM
 
 from . import case
 from .clients import LINES
@@ -568,6 +569,11 @@ def names_and_their_errors(chapter: int) -> None:
             ("command nosuch", "ERR unknown subcommand 'nosuch'. Try COMMAND HELP."),
         ):
             asks(conn, (line, Err(4, text)))
+        for family in ("client", "config", "command", *(["object"] if chapter >= KEYSPACE_FROM else [])):
+            for size in (31, 32, 33, 64, 127, 128, 129, 100_000):  # longer than any name, and than room for names
+                text = f"ERR unknown subcommand '{'x' * min(size, 128)}'. Try {family.upper()} HELP."
+                conn.ask(family, "x" * size, expect=Err(4, text))
+            say(conn)
 
 
 @case(since=17)
@@ -661,6 +667,23 @@ def strings_that_grow(chapter: int) -> None:
         asks(conn, ("persist t1", 1), ("ttl t2", Between(1900, 2000)), ("ttl t3", Between(2900, 3000)))
 
 
+@case(since=17, at="do_append server.k_max_msg", ours="Redis's strings have up to 512 MiB")
+def strings_as_long_as_a_message(chapter: int) -> None:
+    """append makes a string of 32 MiB, to the byte. What would be longer is refused, and the value is whole."""
+    too_long = Err(4, "ERR string exceeds maximum allowed size (proto-max-bulk-len)")
+    first, rest = filled(20 * MIB), filled(12 * MIB, 1)
+    with start(chapter) as server, server.connect() as conn:
+        conn.ask("set", "k", first, expect=OK)
+        for _ in range(3):  # none of them is longer than a message, the sum is
+            conn.ask("append", "k", first, expect=too_long)
+        conn.ask("get", "k", expect=first)
+        conn.ask("append", "k", rest[:-1], expect=32 * MIB - 1)
+        conn.ask("append", "k", "xy", expect=too_long)
+        asks(conn, ("append k x", 32 * MIB), ("append k x", too_long), ("append k ''", 32 * MIB),
+             ("strlen k", 32 * MIB))  # fmt: skip
+        say(conn)
+
+
 @case(since=17)
 def many_keys_at_once(chapter: int) -> None:
     """mset, mget, del, unlink and exists with the same key several times; mset takes TTLs away, and any type."""
@@ -706,6 +729,24 @@ def patterns_of_keys(chapter: int) -> None:
             conn.ask("set", key, "v", expect=OK)
         for pattern, keys in PATTERNS:
             conn.ask("keys", pattern, expect=AnyOrder(keys))
+
+
+@case(since=17, at="do_keys* do_scan* scan_one compare_budget out_long_pattern glob_match", ours="Redis goes on and on")
+def patterns_that_take_too_long(chapter: int) -> None:
+    """A key of 60,000 bytes fits a pattern of a thousand nearly everywhere, but for the last byte. Whoever compares the
+    two gives up and says so: a reply without the key would say that it does not match. Shorter ones are compared to
+    the end."""
+    too_long = Err(4, "ERR the pattern takes too long")
+    longest, longer = "*" + "a" * 1000 + "b", "*" + "a" * 50 + "b"
+    with start(chapter) as server, server.connect() as conn:
+        conn.ask("set", "a" * 60_000, "v", expect=OK)
+        asks(conn, ("set other v", OK), (f"keys {longest}", too_long), (f"keys {longer}", []),
+             ("keys oth*", [b"other"]))  # fmt: skip
+        if chapter >= KEYSPACE_FROM:
+            asks(conn, (f"scan 0 match {longest}", too_long), (f"scan 0 count 1000 match {longer}", [b"0", []]),
+                 (f"scan 0 count 1000 match {longest}", too_long),
+                 ("scan 0 match oth* count 1000", [b"0", [b"other"]]))  # fmt: skip
+        say(conn)
 
 
 @case(since=17)
