@@ -731,7 +731,7 @@ def patterns_of_keys(chapter: int) -> None:
             conn.ask("keys", pattern, expect=AnyOrder(keys))
 
 
-@case(since=17, at="do_keys* do_scan* scan_one compare_budget out_long_pattern glob_match", ours="Redis goes on and on")
+@case(since=17, at="do_keys* do_scan* scan_one compare_budget out_long_pattern", ours="Redis goes on and on")
 def patterns_that_take_too_long(chapter: int) -> None:
     """A key of 60,000 bytes fits a pattern of a thousand nearly everywhere, but for the last byte. Whoever compares the
     two gives up and says so: a reply without the key would say that it does not match. Shorter ones are compared to
