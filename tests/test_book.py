@@ -830,6 +830,9 @@ def test_predictions_figures_and_length(project: Path) -> None:
     assert kinds("![a](a.svg) ![b](b.svg) ![b](b.svg) " + "word " * 2500 + "\n\n" + predict * 3) == "figures ("
     for other in (text.replace("word ", "", 2400), text * 2):
         assert kinds(other + "\n\n" + predict * 3) == "words;"
+    body, work = text + "\n\n" + predict * 3, "\n\n## {}\n\n" + "word " * 2500
+    assert kinds(body + work.format("Exercises") + work.format("Check yourself")) == ""
+    assert kinds(body + work.format("Exercises") + work.format("How Redis does it")) == "words;"
     (project / "book" / "a.svg").write_text(figure.replace("dark", "light"))
     assert kinds(text + "\n\n" + predict * 3) == "dark mode"
 

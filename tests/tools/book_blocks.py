@@ -141,9 +141,19 @@ def anchors(page: Page) -> List[str]:
     return found
 
 
+WORK = ("## Exercises", "## Check yourself")  # to do, not to read: they do not make a chapter longer
+
+
 def words(page: Page) -> int:
-    """Words of the text: no code blocks, no links' targets, no rules of tables."""
-    text = "\n".join(line for _, line in page.prose)
+    """Words of the text: no code blocks, no links' targets, no rules of tables, no exercises and questions."""
+    lines: List[str] = []
+    work = False
+    for _, line in page.prose:
+        if line.startswith("## "):
+            work = line.strip() in WORK
+        if not work:
+            lines.append(line)
+    text = "\n".join(lines)
     text = re.sub(r"\]\([^)]*\)", "]", text)
     return len(re.findall(r"[^\s|]*\w[^\s|]*", text))
 
