@@ -594,6 +594,7 @@ def test_arguments_for_pytest(built: Path) -> None:
     assert "1 passed, 0 failed" in good("test-03", "ARGS=-k 'one or other'", cwd=built)
     done = make("test-03", "ARGS=-k nosuch", cwd=built)
     assert done.status != 0 and "nothing was tested" in done.out
+    assert "tests/cases/" in done.out, "where the names are"
 
 
 CARRIED = "import pytest\ndef test_new(): pass\n@pytest.mark.carried\ndef test_carried(): pass\n"

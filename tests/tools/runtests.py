@@ -333,6 +333,8 @@ def main() -> int:
     if left_out(outcomes):
         print(left_out(outcomes))
     print(f"{counts} ({time.monotonic() - start:.0f} s)" + "; nothing was tested" * (not any(counts)))
+    if options not in ([], NOT_CARRIED) and not any(counts):
+        print("No test that can run here fits ARGS. Their names: functions in tests/test_NN.py and tests/cases/.")
     return 0 if any(counts) and not counts.failed else 1
 
 
