@@ -21,6 +21,7 @@ from layout import ROOT, all_sources, chapters  # noqa: E402
 pytestmark = [pytest.mark.inside, pytest.mark.time_limit(90)]
 PAGES = [str(p.relative_to(ROOT / "book")) for p in book_blocks.paths(ROOT / "book")]
 OWN = [name for name in PAGES if name not in book.FOREIGN]
+PARTS = 3  # of the blocks of a page: the commands of one may take a minute together
 
 
 def none(problems: List[str]) -> None:
@@ -36,9 +37,10 @@ def test_links_and_pictures(name: str) -> None:
     none(book_blocks.prose_problems(book_blocks.read(ROOT / "book" / name)))
 
 
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", OWN)
-def test_blocks_are_what_the_sources_say(name: str) -> None:
-    none(book.block_problems(book_blocks.read(ROOT / "book" / name)))
+def test_blocks_are_what_the_sources_say(name: str, part: int) -> None:
+    none(book.block_problems(book_blocks.read(ROOT / "book" / name), part=part, parts=PARTS))
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -588,14 +588,14 @@ def listed(page: Page) -> Set[Tuple[str, str]]:
     return found
 
 
-def block_problems(page: Page, stale: Optional[Dict[int, str]] = None) -> List[str]:
-    """Blocks that are of no kind or differ; what `update` can mend goes to `stale`."""
+def block_problems(page: Page, stale: Optional[Dict[int, str]] = None, part: int = 0, parts: int = 1) -> List[str]:
+    """Blocks that are of no kind or differ; what `update` can mend goes to `stale`. Of `parts` parts looks at one."""
     found: List[str] = []
     try:
         programs = programs_of(page)
     except BookError as problem:
         return [str(problem)]
-    for block in page.blocks:
+    for block in page.blocks[part::parts]:
         try:
             if block.kind in ("listing", "supplied"):
                 check_listing(page, block)
