@@ -761,9 +761,10 @@ static void watch_conn(struct conn *conn, uint32_t events) {
 
 // Turns on or off that epoll reports clients who wait to be accepted.
 static void set_accepting(bool accepting) {
-    if (accepting != g_data.accepting) {
+    uint32_t events = accepting ? EPOLLIN : 0;
+    if (accepting != g_data.accepting &&
+        watch(EPOLL_CTL_MOD, g_data.listen_fd, events, &g_data.listen_fd) == 0) {
         g_data.accepting = accepting;
-        watch(EPOLL_CTL_MOD, g_data.listen_fd, accepting ? EPOLLIN : 0, &g_data.listen_fd);
     }
 }
 
@@ -1125,9 +1126,9 @@ static void serve_first(struct dlist *list) {
 // Gives the connections of more_list their turns, up to the node `last`. Those that have still more
 // to do afterwards are put behind it.
 static void serve_more(const struct dlist *last) {
-    const struct dlist *node = &g_data.more_list;
-    while (node != last && !g_data.stopping) {
-        node = g_data.more_list.next;
+    bool more = last != &g_data.more_list;
+    while (more && !g_data.stopping) {
+        more = g_data.more_list.next != last; // asked before the turn, which may free the connection
         serve_first(&g_data.more_list);
     }
 }

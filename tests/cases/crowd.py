@@ -331,6 +331,22 @@ def epoll_takes_no_more(chapter: int) -> None:
         uses_no_cpu(server, "some clients whom epoll did not take")
 
 
+@case(since=16, inside=True)
+def epoll_refuses_a_change(chapter: int) -> None:
+    """Out of descriptors, the server stops watching for clients, and begins again, although epoll_ctl() refuses each of
+    both at first (cases/epoll_mod.c)."""
+    with start(chapter, nofile=24, env=preload("epoll_mod")) as server, ExitStack() as stack:
+        conns = [stack.enter_context(server.connect()) for _ in range(30)]
+        for conn in conns:
+            conn.send(encode(chapter, talk(chapter, 1, "change")[0]))
+        wait_until(lambda: sum(map(readable, conns)) > 5, "clients are answered")
+        uses_no_cpu(server, "some clients who wait for a descriptor")
+        for conn in conns[:15]:
+            conn.close()
+        wait_until(lambda: all(map(readable, conns[15:])), "those who waited are accepted")
+        still_serves(server)
+
+
 # ---- replies that are sent together ----
 
 
