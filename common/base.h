@@ -30,11 +30,11 @@ __attribute__((format(printf, 1, 2))) static inline void msg(const char *fmt, ..
     char line[4096];
     va_list args;
     va_start(args, fmt);
-    int len = vsnprintf(line, sizeof(line) - 1, fmt, args);
+    int len = vsnprintf(line, sizeof(line), fmt, args);
     va_end(args);
     size_t end = len < 0 ? 0 : (size_t)len;
-    if (end > sizeof(line) - 2) {
-        end = sizeof(line) - 2;
+    if (end > sizeof(line) - 1) {
+        end = sizeof(line) - 1;
     }
     line[end] = '\n';
     struct pollfd err = {.fd = STDERR_FILENO, .events = POLLOUT};

@@ -473,7 +473,7 @@ def settings_of_the_client(chapter: int) -> None:
     wrong = ["nowhere", "localhost", "256.0.0.1", "127.0.0", "127.1", "::1", " 127.0.0.1", "127.0.0.1 ", "127.0.0.1:80"]
     for host in [*wrong, "x" * 5000]:
         line = f"HOST={host}: not an IPv4 address such as 127.0.0.1"
-        ends(chapter, 1, b"", line if len(line) < 4096 else line[:4094], "a wrong host", env={"HOST": host})
+        ends(chapter, 1, b"", line[:4095], "a wrong host", env={"HOST": host})
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # taken, but nobody listens
         port_number = taken.getsockname()[1]
