@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 enum {
-    k_tidy_size = 2000, // bytes that no allocator takes for small
+    k_tidy_size = 2000, // bytes: glibc merges before it looks for a block as large as this
 };
 
 // Has the allocator do what free() put off. Cost: O(blocks freed since the last call).
