@@ -21,7 +21,7 @@ import pytest
 from harness import AnyOrder, Between, Conn, Err, Model, OneOf, Server, Status, session, wire
 from harness import build, check_session, diagnose, model, run_client, run_model_test, run_program, settings
 from harness.codec import codec
-from harness.failure import Failure
+from harness.failure import Cause, Failure
 from harness.fake import FakeServer, replies
 from harness.hints import why_wrong
 from harness.resp_model import RespGenerator
@@ -493,6 +493,29 @@ def test_a_server_that_does_not_come_up(monkeypatch: pytest.MonkeyPatch) -> None
     assert "did not come up within 0.5 s" in text and "  starting" in text
     assert "ended at once (exit status 7)" in failure(lambda: use(9, ["sh", "-c", "exit 7"]))
     assert "cannot be started" in failure(lambda: use(9, ["/does/not/exist"]))
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_server_that_comes_up_late(early: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It listens, where it was told to, after the test has given up: then its PORT was not ignored."""
+    go, path = tmp_path / "go", tmp_path / "late.py"
+    path.write_text(
+        "import os, time\nfrom pathlib import Path\n"
+        f"while not Path({str(go)!r}).exists(): time.sleep(0.01)\n" + MEAN_SERVER
+    )
+    server = Server(9, command=[sys.executable, str(path), "plain"])
+    server._early = early
+    wait, why = server._wait_listening, server._why_not_listening
+
+    def late() -> Cause:
+        go.touch()
+        assert wait() == ""
+        return why()
+
+    monkeypatch.setattr(server, "_wait_listening", lambda: "the server did not come up within 2 s")
+    monkeypatch.setattr(server, "_why_not_listening", late)
+    text = failure(server.__enter__)
+    assert "it came up after all, too late" in text and "PORT is ignored" not in text
 
 
 def test_a_foreign_server_that_is_silent_is_found(

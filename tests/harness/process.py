@@ -137,7 +137,14 @@ class Server:
             if status and status > 0 and not text:
                 return cause("it gave up without a word: print what failed, and strerror(errno), before exit(1)")
             return diagnose.how_it_ended(self)
-        if diagnose.listens_on(self.pid):
+        ports = [port for _, port in diagnose.listens_on(self.pid)]
+        said = [int(match.group(2)) for match in map(LISTENING.match, self.lines) if match]
+        if self._asked_port in ports or (self._asked_port == 0 and set(said) & set(ports)):
+            return cause(
+                "it came up after all, too late for the test: is the machine very busy? If not, what does the server "
+                "do before listen()?"
+            )
+        if ports:
             return self.port_ignored()
         return diagnose.what_it_does(self) or self._waits_without_listening()
 
