@@ -2647,7 +2647,7 @@ static void serve_first(struct dlist *list) {
 static void serve_more(const struct dlist *last) {
     bool more = last != &g_data.more_list;
     while (more && !g_data.stopping) {
-        more = g_data.more_list.next != last; // asked before the turn, which may free the connection
+        more = g_data.more_list.next != last; // asked before it may be freed
         serve_first(&g_data.more_list);
     }
 }

@@ -12,8 +12,8 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event) {
     int (*next)(int, int, int, struct epoll_event *) = dlsym(RTLD_NEXT, "epoll_ctl");
     int listens = 0;
     socklen_t len = sizeof(listens);
-    if (op == EPOLL_CTL_MOD && getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 && listens &&
-        changes++ % 2 == 0) {
+    if (op == EPOLL_CTL_MOD && getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 &&
+        listens && changes++ % 2 == 0) {
         errno = ENOMEM;
         return -1;
     }
