@@ -10,7 +10,8 @@
 // to the front or to a larger allocation.
 //
 // Invariants: head <= tail <= cap; head == tail only where both are 0; data is NULL where cap is 0.
-// A zeroed buf is empty and owns nothing. Pointers into it last until it grows or is disposed of.
+// A zeroed buf is empty and owns nothing. A pointer into it lasts until a call makes room, which may
+// move the bytes, or gives memory back.
 #pragma once
 
 #include <assert.h>
