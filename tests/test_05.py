@@ -73,7 +73,7 @@ def test_echo(data: bytes) -> None:
 
 
 def test_more_than_one_read_takes() -> None:
-    """The rest is read in the next turns of the loop."""
+    """The rest is read in the next rounds of the loop."""
     with Server(5) as server, server.connect() as conn:
         for size in (4097, 8192, 30_000):
             echo(conn, bytes(random.Random(size).randrange(256) for _ in range(size)))

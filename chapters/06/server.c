@@ -1,6 +1,6 @@
 // server.c, chapter 06: the event loop, whole
 //
-// An echo server for messages. Every connection carries its own state from one turn of the loop to
+// An echo server for messages. Every connection carries its own state from one round of the loop to
 // the next: what has been read but is no whole message yet, and what has been answered but not
 // taken yet. A client may send any number of messages without waiting (pipelining), cut them
 // anywhere, or stop reading; the others notice nothing.
@@ -245,7 +245,7 @@ static bool accept_new_conn(void) {
 
 // ---- main: the event loop ----
 
-// Tells the loop to stop, in two ways. The flag ends a turn that is under way. But a signal may
+// Tells the loop to stop, in two ways. The flag ends a round that is under way. But a signal may
 // come after the loop looked at the flag and before it waits, and it would wait for ever; so there
 // is a byte in a pipe as well, which ends the wait. A second signal finds no handler any more: it
 // ends the program at once, whatever the first one has to wait for.
@@ -273,8 +273,8 @@ static void catch_signals(void) {
     sigaction(SIGPIPE, &action, NULL);
 }
 
-// One turn: waits until something is ready, then serves it. Returns whether there is another turn.
-static bool one_turn(void) {
+// One round: waits until something is ready, then serves it. Returns whether another one follows.
+static bool one_round(void) {
     bool accepting = g_data.poll_set[g_data.listen_fd].events != 0;
     int ready = poll(g_data.poll_set, g_data.nfds, accepting ? -1 : k_accept_retry_ms);
     if (ready < 0 && errno != EINTR) {
@@ -308,7 +308,7 @@ int main(void) {
     }
     watch(g_data.stop_pipe[0], POLLIN);
     watch(g_data.listen_fd, POLLIN);
-    while (one_turn()) {
+    while (one_round()) {
     }
 
     for (size_t fd = 0; fd < g_data.cap; fd++) {

@@ -441,7 +441,7 @@ static bool accept_new_conn(void) {
 
 // ---- main: the event loop ----
 
-// Tells the loop to stop, in two ways. The flag ends a turn that is under way. But a signal may
+// Tells the loop to stop, in two ways. The flag ends a round that is under way. But a signal may
 // come after the loop looked at the flag and before it waits, and it would wait for ever; so there
 // is a byte in a pipe as well, which ends the wait. A second signal finds no handler any more: it
 // ends the program at once, whatever the first one has to wait for.
@@ -469,8 +469,8 @@ static void catch_signals(void) {
     sigaction(SIGPIPE, &action, NULL);
 }
 
-// One turn: waits until something is ready, then serves it. Returns whether there is another turn.
-static bool one_turn(void) {
+// One round: waits until something is ready, then serves it. Returns whether another one follows.
+static bool one_round(void) {
     bool accepting = g_data.poll_set[g_data.listen_fd].events != 0;
     int ready = poll(g_data.poll_set, g_data.nfds, accepting ? -1 : k_accept_retry_ms);
     if (ready < 0 && errno != EINTR) {
@@ -505,7 +505,7 @@ int main(void) {
     }
     watch(g_data.stop_pipe[0], POLLIN);
     watch(g_data.listen_fd, POLLIN);
-    while (one_turn()) {
+    while (one_round()) {
         mem_tidy();
     }
 

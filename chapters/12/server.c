@@ -49,7 +49,7 @@ enum conn_state {
     STATE_REQ,  // waits for requests: reading
     STATE_RES,  // waits for the client to take a reply: writing
     STATE_MORE, // has requests in rbuf: waits for its next turn
-    STATE_LONG, // the next request in rbuf takes long: waits to be picked, one a turn
+    STATE_LONG, // the next request in rbuf takes long: waits to be picked, one a round
     STATE_BAD,  // the client sent a bad message: waits for it to hang up
     STATE_END,  // to be closed
 };
@@ -81,6 +81,7 @@ struct conn {
     enum conn_state state;
     bool eof;        // the client has sent all it will send
     bool bad;        // the client has sent a bad message
+    bool put_aside;  // the next request in rbuf takes long: it waits for serve_long()
     struct buf rbuf; // received, not answered yet
     struct buf wbuf; // answered, not sent yet
     struct dlist idle_node;
@@ -571,8 +572,7 @@ static void reject_input(struct conn *conn, const char *why) {
 // message = u32 len, len bytes: a request as request.h has it      len <= k_max_msg
 //
 // Answers the first message in rbuf, if it is whole. Returns whether there is a reply to send. A
-// request that takes long is not answered now: it puts the connection into STATE_LONG, and from
-// there serve_long() leads back here.
+// request that takes long is put aside, unless serve_long() has picked the connection.
 static bool try_one_request(struct conn *conn) {
     size_t size = buf_size(&conn->rbuf);
     if (size < 4) {
@@ -595,12 +595,10 @@ static bool try_one_request(struct conn *conn) {
         return false;
     }
     size_t cost = request_cost(args, nargs);
-    if (cost > k_turn_work && conn->state != STATE_LONG) {
-        conn->state = STATE_LONG;
-        g_data.long_waiting = true;
+    conn->put_aside = cost > k_turn_work && conn->state != STATE_LONG;
+    if (conn->put_aside) {
         return false;
     }
-    conn->state = STATE_REQ;
     g_data.work += cost;
     reply_request(args, nargs, &conn->wbuf);
     buf_consume(&conn->rbuf, 4 + (size_t)len);
@@ -664,14 +662,14 @@ static void state_req(struct conn *conn) {
     while (more && g_data.work < k_turn_work) {
         more = try_one_request(conn);
     }
-    bool next_is_long = conn->state == STATE_LONG;
     if (!try_flush_buffer(conn)) {
         return;
     }
     if (more) {
         conn->state = STATE_MORE;
-    } else if (next_is_long) {
+    } else if (conn->put_aside) {
         conn->state = STATE_LONG;
+        g_data.long_waiting = true;
     } else if (conn->bad) {
         shutdown(conn->fd, SHUT_WR);
         conn->state = STATE_BAD;
@@ -739,7 +737,7 @@ static void connection_io(struct conn *conn) {
     }
 }
 
-// Answers one request that takes long. A turn of the loop ends with one of them at most, after all
+// Answers one request that takes long. A round of the loop ends with one of them at most, after all
 // other connections were served; connections that have such a request take turns, too.
 static void serve_long(void) {
     for (size_t i = 1; i <= g_data.nfds; i++) {
@@ -835,7 +833,7 @@ static void process_timers(int64_t now_ms) {
 
 // ---- main: the event loop ----
 
-// Tells the loop to stop, in two ways. The flag ends a turn that is under way. But a signal may
+// Tells the loop to stop, in two ways. The flag ends a round that is under way. But a signal may
 // come after the loop looked at the flag and before it waits, and it would wait for ever; so there
 // is a byte in a pipe as well, which ends the wait. A second signal finds no handler any more: it
 // ends the program at once, whatever the first one has to wait for.
@@ -863,8 +861,8 @@ static void catch_signals(void) {
     sigaction(SIGPIPE, &action, NULL);
 }
 
-// One turn: waits until something is ready, then serves it. Returns whether there is another turn.
-static bool one_turn(void) {
+// One round: waits until something is ready, then serves it. Returns whether another one follows.
+static bool one_round(void) {
     int64_t now_ms = get_monotonic_msec();
     int wait_ms = next_timer_ms(now_ms);
     int ready = poll(g_data.poll_set, g_data.nfds, wait_ms);
@@ -915,7 +913,7 @@ int main(void) {
     }
     watch(g_data.stop_pipe[0], POLLIN);
     watch(g_data.listen_fd, POLLIN);
-    while (one_turn()) {
+    while (one_round()) {
         mem_tidy();
     }
 

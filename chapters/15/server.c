@@ -49,7 +49,7 @@ enum {
     k_accept_retry_ms = 100,
     k_send_buffer = 128 << 10, // bytes that the kernel buffers for a client; Linux doubles it
     k_idle_timeout_ms = 5000,
-    k_max_works = 200, // keys and pairs that may expire in a turn; each request adds one
+    k_max_works = 200, // keys and pairs that may expire in a round; each request adds one
     k_threads = 4,
     k_large_container_size = 10000, // a worker, not the loop, frees sets with more members
     k_pairs_a_yield = 64,           // a worker frees this many pairs, then yields
@@ -63,7 +63,7 @@ enum conn_state {
     STATE_REQ,  // waits for requests: reading
     STATE_RES,  // waits for the client to take a reply: writing
     STATE_MORE, // has requests in rbuf: waits for its next turn
-    STATE_LONG, // the next request in rbuf takes long: waits to be picked, one a turn
+    STATE_LONG, // the next request in rbuf takes long: waits to be picked, one a round
     STATE_BAD,  // the client sent a bad message: waits for it to hang up
     STATE_END,  // to be closed
 };
@@ -115,6 +115,7 @@ struct conn {
     enum conn_state state;
     bool eof;        // the client has sent all it will send
     bool bad;        // the client has sent a bad message
+    bool put_aside;  // the next request in rbuf takes long: it waits for serve_long()
     struct buf rbuf; // received, not answered yet
     struct buf wbuf; // answered, not sent yet
     struct dlist idle_node;
@@ -142,7 +143,7 @@ static struct {
     int64_t idle_timeout_ms; // 0 for never
     struct dlist idle_list;  // all connections, the longest idle first
     struct heap heap;        // the deadlines of keys, in milliseconds of the monotonic clock
-    size_t max_works;        // keys and pairs that may expire in this turn
+    size_t max_works;        // keys and pairs that may expire in this round
     struct thread_pool pool;
     atomic_size_t pairs_left; // in the sets queued for workers: the loop adds, they subtract
 } g_data;
@@ -900,17 +901,14 @@ LOOKAHEAD void fetch_ahead(const struct batch *batch) {
 }
 
 // Answers the request, which is the first in rbuf. Returns whether it did. One that takes long is
-// not answered now: it puts the connection into STATE_LONG, and from there serve_long() leads back
-// here.
+// put aside, unless serve_long() has picked the connection.
 static bool answer(struct conn *conn, const struct request *request) {
     g_data.key = request->key;
     size_t cost = request_cost(request->args, request->nargs);
-    if (cost > k_turn_work && conn->state != STATE_LONG) {
-        conn->state = STATE_LONG;
-        g_data.long_waiting = true;
+    conn->put_aside = cost > k_turn_work && conn->state != STATE_LONG;
+    if (conn->put_aside) {
         return false;
     }
-    conn->state = STATE_REQ;
     g_data.work += cost;
     reply_request(request->args, request->nargs, &conn->wbuf);
     g_data.max_works++; // a request may add a key: let one more expire
@@ -998,14 +996,14 @@ static void state_req(struct conn *conn) {
     while (more && g_data.work < k_turn_work) {
         more = answer_batch(conn);
     }
-    bool next_is_long = conn->state == STATE_LONG;
     if (!try_flush_buffer(conn)) {
         return;
     }
     if (more) {
         conn->state = STATE_MORE;
-    } else if (next_is_long) {
+    } else if (conn->put_aside) {
         conn->state = STATE_LONG;
+        g_data.long_waiting = true;
     } else if (conn->bad) {
         shutdown(conn->fd, SHUT_WR);
         conn->state = STATE_BAD;
@@ -1073,7 +1071,7 @@ static void connection_io(struct conn *conn) {
     }
 }
 
-// Answers one request that takes long. A turn of the loop ends with one of them at most, after all
+// Answers one request that takes long. A round of the loop ends with one of them at most, after all
 // other connections were served; connections that have such a request take turns, too.
 static void serve_long(void) {
     for (size_t i = 1; i <= g_data.nfds; i++) {
@@ -1163,7 +1161,7 @@ static int next_timer_ms(int64_t now_ms) {
 
 // Closes the connections that had been idle for too long at `now_ms`, and removes keys that have
 // expired, but stops after max_works keys and pairs. If some are left, next_timer_ms() returns 0,
-// and the next turn goes on with them.
+// and the next round goes on with them.
 static void process_timers(int64_t now_ms) {
     struct conn *conn;
     while ((conn = first_idle()) && now_ms > conn->idle_start + g_data.idle_timeout_ms) {
@@ -1184,7 +1182,7 @@ static void process_timers(int64_t now_ms) {
 
 // ---- main: the event loop ----
 
-// Tells the loop to stop, in two ways. The flag ends a turn that is under way. But a signal may
+// Tells the loop to stop, in two ways. The flag ends a round that is under way. But a signal may
 // come after the loop looked at the flag and before it waits, and it would wait for ever; so there
 // is a byte in a pipe as well, which ends the wait. A second signal finds no handler any more: it
 // ends the program at once, whatever the first one has to wait for.
@@ -1212,8 +1210,8 @@ static void catch_signals(void) {
     sigaction(SIGPIPE, &action, NULL);
 }
 
-// One turn: waits until something is ready, then serves it. Returns whether there is another turn.
-static bool one_turn(void) {
+// One round: waits until something is ready, then serves it. Returns whether another one follows.
+static bool one_round(void) {
     int64_t now_ms = get_monotonic_msec();
     int wait_ms = next_timer_ms(now_ms);
     int ready = poll(g_data.poll_set, g_data.nfds, wait_ms);
@@ -1267,7 +1265,7 @@ int main(void) {
     }
     watch(g_data.stop_pipe[0], POLLIN);
     watch(g_data.listen_fd, POLLIN);
-    while (one_turn()) {
+    while (one_round()) {
         mem_tidy();
     }
 

@@ -56,7 +56,7 @@ enum {
     k_send_buffer = 128 << 10, // bytes that the kernel buffers for a client; Linux doubles it
     k_max_dropped = 4 << 20,   // bytes behind a bad request after which its client is cut off
     k_idle_timeout_ms = 5000,
-    k_max_works = 200, // keys and pairs that may expire in a turn; each request adds one
+    k_max_works = 200, // keys and pairs that may expire in a round; each request adds one
     k_threads = 4,
     k_small_db = 1000,              // the loop itself frees a table with no more keys
     k_large_container_size = 10000, // a worker, not the loop, frees sets with more members
@@ -83,7 +83,7 @@ enum conn_state {
     STATE_REQ,  // waits for requests: reading
     STATE_RES,  // waits for the client to take a reply: writing
     STATE_MORE, // has requests in rbuf: waits for its next turn
-    STATE_LONG, // the next request in rbuf takes long: waits to be picked, one a turn
+    STATE_LONG, // the next request in rbuf takes long: waits to be picked, one a round
     STATE_BAD,  // the client sent a bad message: waits for it to hang up
     STATE_END,  // to be closed
 };
@@ -162,6 +162,7 @@ struct conn {
     uint32_t events; // what epoll watches it for
     bool eof;        // the client has sent all it will send
     bool bad;        // the client has sent a bad request, or quit: it gets no more replies
+    bool put_aside;  // the next request in rbuf takes long: it waits for serve_long()
     bool resp3;      // replies are in version 3 of RESP
     size_t dropped;  // bytes that came behind a bad request
     struct buf rbuf; // received, not answered yet
@@ -205,7 +206,7 @@ static struct {
     int64_t idle_timeout_ms; // 0 for never
     struct dlist idle_list;  // all connections, the longest idle first
     struct heap heap;        // the deadlines of keys, in milliseconds of the monotonic clock
-    size_t max_works;        // keys and pairs that may expire in this turn
+    size_t max_works;        // keys and pairs that may expire in this round
     struct thread_pool pool;
     atomic_size_t pairs_left;    // in the sets queued for workers: the loop adds, they subtract
     const struct command *table; // of all commands
@@ -2416,16 +2417,14 @@ LOOKAHEAD void fetch_keys_ahead(const struct request *req) {
 }
 
 // Answers the request, which is the first in rbuf. Returns whether it did. One that takes long is
-// not answered now: it puts the connection into STATE_LONG, and from there serve_long() leads back
-// here.
+// put aside, unless serve_long() has picked the connection.
 static bool answer(struct conn *conn, struct request *req) {
     g_data.key = req->key;
     fetch_keys_ahead(req);
-    if (req->nargs > 0 && !reply_request(req, &conn->wbuf)) {
-        conn->state = STATE_LONG;
+    conn->put_aside = req->nargs > 0 && !reply_request(req, &conn->wbuf);
+    if (conn->put_aside) {
         return false;
     }
-    conn->state = STATE_REQ;
     g_data.max_works++; // a request may add a key: let one more expire
     g_data.stats.commands++;
     buf_consume(&conn->rbuf, req->size);
@@ -2524,7 +2523,9 @@ static void state_req(struct conn *conn) {
     g_data.unsent += g_data.work;
     if (more) {
         conn->state = STATE_MORE;
-    } else if (conn->state != STATE_LONG) {
+    } else if (conn->put_aside) {
+        conn->state = STATE_LONG;
+    } else {
         conn->state = STATE_REQ;
     }
 }
@@ -2652,7 +2653,7 @@ static void serve_more(const struct dlist *last) {
     }
 }
 
-// Answers one request that takes long. A turn of the loop ends with one of them at most, after all
+// Answers one request that takes long. A round of the loop ends with one of them at most, after all
 // other connections were served; connections that have such a request take turns, too.
 static void serve_long(void) {
     if (!dlist_empty(&g_data.long_list) && !g_data.stopping) {
@@ -2742,7 +2743,7 @@ static int next_timer_ms(int64_t now_ms) {
 
 // Closes the connections that had been idle for too long at `now_ms`, and removes keys that have
 // expired, but stops after max_works keys and pairs. If some are left, next_timer_ms() returns 0,
-// and the next turn goes on with them.
+// and the next round goes on with them.
 static void process_timers(int64_t now_ms) {
     struct conn *conn;
     while ((conn = first_idle()) && now_ms > conn->idle_start + g_data.idle_timeout_ms) {
@@ -2770,7 +2771,7 @@ static void process_timers(int64_t now_ms) {
 
 // ---- main: the event loop ----
 
-// Tells the loop to stop, in two ways. The flag ends a turn that is under way. But a signal may
+// Tells the loop to stop, in two ways. The flag ends a round that is under way. But a signal may
 // come after the loop looked at the flag and before it waits, and it would wait for ever; so there
 // is a byte in a pipe as well, which ends the wait. A second signal finds no handler any more: it
 // ends the program at once, whatever the first one has to wait for.
@@ -2844,12 +2845,12 @@ static bool serve_events(int n) {
     return go_on;
 }
 
-// One turn: waits until something is ready, then serves it. Returns whether there is another turn.
-static bool one_turn(void) {
+// One round: waits until something is ready, then serves it. Returns whether another one follows.
+static bool one_round(void) {
     int64_t looked_ms;
     int n = wait_for_events(&looked_ms);
     g_data.max_works = k_max_works;
-    const struct dlist *last = g_data.more_list.prev; // those put behind it have had this turn
+    const struct dlist *last = g_data.more_list.prev; // those put behind it have had their turn
     if (!serve_events(n)) {
         return false;
     }
@@ -2887,7 +2888,7 @@ int main(void) {
         die("epoll_ctl");
     }
     g_data.accepting = true;
-    while (one_turn()) {
+    while (one_round()) {
         mem_tidy();
     }
 

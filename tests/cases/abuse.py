@@ -29,7 +29,7 @@ __tracebackhide__ = settings.__tracebackhide__
 
 LOOKS_AT = (
     "one_request watch unwatch accept_new_conn conn_done connection_io try_one_request try_*_buffer state_* "
-    "reject_input one_turn k_turn_work"
+    "reject_input one_round k_turn_work"
 )
 WAITS = "does it wait for a client that says nothing? A connection that is not ready must hold up nobody."
 
@@ -244,7 +244,7 @@ def a_burst_of_connections(chapter: int) -> None:
 
 @case(since=6, inside=True)
 def accepts_until_nobody_waits(chapter: int) -> None:
-    """One turn of the loop for all that wait, not one turn for each."""
+    """One round of the loop for all that wait, not one round for each."""
     counts = Counts()
     with start(chapter, env=counts.env) as server, ExitStack() as stack:
         say(stack.enter_context(server.connect()))
@@ -257,7 +257,7 @@ def accepts_until_nobody_waits(chapter: int) -> None:
         if counts.polls > 20:
             fail(
                 f"to accept 200 connections that waited, the server called poll {counts.polls} times",
-                "is one connection accepted for each turn? Call accept() until it says EAGAIN.", "20 times at most",
+                "is one connection accepted in each round? Call accept() until it says EAGAIN.", "20 times at most",
             )
 
 

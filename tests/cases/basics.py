@@ -13,7 +13,7 @@ from .talk import encode, say, start, talk
 
 __tracebackhide__ = settings.__tracebackhide__
 
-LOOKS_AT = "server.main one_turn accept_new_conn connection_io one_request try_one_request state_* conn_done"
+LOOKS_AT = "server.main one_round accept_new_conn connection_io one_request try_one_request state_* conn_done"
 
 
 def ask(conn: Conn, text: bytes = b"hello") -> None:

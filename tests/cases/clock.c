@@ -38,7 +38,7 @@ struct shared {
     _Atomic uint64_t asked;   // the test counts up, after it has set the clocks
     _Atomic uint64_t rested;  // what `asked` was when the server came to rest
     _Atomic int64_t until;    // nanoseconds: when the call that waits is over, INT64_MAX for never
-    _Atomic uint64_t turns;   // calls that may wait
+    _Atomic uint64_t rounds;  // calls that may wait
     _Atomic uint64_t watched; // descriptors that poll() was given last
     _Atomic int64_t hold;     // 0; or 1, set by the test: hold the server; or 2: it is held
 };
@@ -106,7 +106,7 @@ time_t time(time_t *now) {
 
 // Begins a call that waits for `ns`, for ever where that is negative. Returns when it is over.
 static int64_t begin(int64_t ns) {
-    g_shared->turns++;
+    g_shared->rounds++;
     return g_shared->until = ns < 0 ? INT64_MAX : g_shared->mono + ns;
 }
 
@@ -178,7 +178,7 @@ int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout) {
         int64_t now = g_shared->mono;
         int ready = next(epfd, events, max, 0);
         if (ready != 0 || over(now, end, asked) || (ready = next(epfd, events, max, 1)) != 0) {
-            g_shared->turns -= ready < 0; // a signal, SIGCONT even: it has looked at nothing
+            g_shared->rounds -= ready < 0; // a signal, SIGCONT even: it has looked at nothing
             return end_call(ready);
         }
     }

@@ -30,10 +30,10 @@ from .talk import (
 __tracebackhide__ = settings.__tracebackhide__
 
 LOOKS_AT = (
-    "k_accept_retry_ms k_idle_timeout_ms renew_idle first_idle next_timer_ms process_timers one_turn try_*_buffer "
+    "k_accept_retry_ms k_idle_timeout_ms renew_idle first_idle next_timer_ms process_timers one_round try_*_buffer "
     "state_bad conn_done accept_new_conn unwatch server.main"
 )
-AT_TTL = "entry_* expire_key do_* ttl_of next_timer_ms process_timers state_req one_turn"
+AT_TTL = "entry_* expire_key do_* ttl_of next_timer_ms process_timers state_req one_round"
 
 MS = 1_000_000  # nanoseconds
 HOUR = 3_600_000  # milliseconds
@@ -87,7 +87,7 @@ class Clock:
         return self._get(1) // 1000
 
     @property
-    def turns(self) -> int:
+    def rounds(self) -> int:
         """How often the server has begun to wait, or could have."""
         return self._get(6)
 
@@ -104,14 +104,14 @@ class Clock:
 
     def rest(self) -> None:
         """Waits until the server has done all that is to be done at this time, and waits."""
-        asked, turns = self._get(3) + 1, self.turns
+        asked, rounds = self._get(3) + 1, self.rounds
         self._set(3, asked)
         end = time.monotonic() + limit(5)
         while self._get(4) != asked:
             if time.monotonic() > end:
                 fail(
                     f"nobody asks for anything and time stands still, but the server does not rest: in {limit(5):g} s"
-                    f" poll() returned {self.turns - turns} times"
+                    f" poll() returned {self.rounds - rounds} times"
                 )
             time.sleep(0.0002)
 
@@ -137,8 +137,8 @@ class Clock:
         self.rest()
 
     @contextmanager
-    def turn_by_turn(self) -> Iterator[None]:
-        """In this block each turn of the loop is held: poll() has come back, but the server does not know it yet."""
+    def round_by_round(self) -> Iterator[None]:
+        """In this block each round of the loop is held: poll() has come back, but the server does not know it yet."""
         self._set(8, 1)
         try:
             yield
@@ -146,11 +146,11 @@ class Clock:
             self._set(8, 0)
 
     def wait_held(self) -> None:
-        """Waits until a turn is held."""
+        """Waits until a round is held."""
         wait_until(lambda: self._get(8) == 2, "poll() comes back")
 
-    def next_turn(self) -> None:
-        """Has the turn that is held go on to its end, and waits until the next one is held."""
+    def next_round(self) -> None:
+        """Has the round that is held go on to its end, and waits until the next one is held."""
         self._set(8, 1)
         self.wait_held()
 
@@ -216,12 +216,12 @@ def out_of_descriptors_and_nothing_happens(chapter: int) -> None:
         for conn in conns:
             conn.send(encode(chapter, requests))
         clock.rest()
-        before = clock.turns
+        before = clock.rounds
         for _ in range(50):
             clock.step(10)
-        if clock.turns - before > 20:
+        if clock.rounds - before > 20:
             fail(
-                f"out of descriptors, for half a second nothing happened: poll() returned {clock.turns - before} times"
+                f"out of descriptors, for half a second nothing happened: poll() returned {clock.rounds - before} times"
             )
         assert not readable(conns[-1])
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, usual)
@@ -276,22 +276,22 @@ def a_signal_while_bytes_are_thrown_away(chapter: int) -> None:
 
 @case(since=6, inside=True)
 def a_flood_in_many_turns(chapter: int) -> None:
-    """However much one client has sent, a turn of the loop does a part of it: so others have theirs in between."""
+    """However much one client has sent, a round of the loop does a part of it: so others have theirs in between."""
     clock = Clock()
     requests, replies = talk(chapter, 3000, "flood", 100)
     data, answers = encode(chapter, requests), encode_replies(chapter, replies)
     with clock.server(chapter) as server, server.connect() as conn:
         say(conn)
         clock.rest()
-        before = clock.turns
+        before = clock.rounds
         with paused(server):
             sent = conn.send_some(data, 0.2)
         conn.send(data[sent:])
         conn.expect_bytes(answers)
         clock.rest()
-        turns = clock.turns - before
-        if turns < len(data) // (64 << 10):
-            fail(f"{len(data) >> 10} KiB of requests that came at once were answered in {turns} turns of the loop")
+        rounds = clock.rounds - before
+        if rounds < len(data) // (64 << 10):
+            fail(f"{len(data) >> 10} KiB of requests that came at once were answered in {rounds} rounds of the loop")
 
 
 @case(since=6, inside=True)
@@ -321,14 +321,14 @@ def a_burst_that_leaves(chapter: int) -> None:
 @case(since=12, inside=True)
 def idle_to_the_millisecond(chapter: int) -> None:
     """Not the last fraction of a millisecond early, not a millisecond late, wherever in a millisecond it began; and no
-    turn of the loop in between. Where something wakes the loop right before, what is left is rounded up again."""
+    round of the loop in between. Where something wakes the loop right before, what is left is rounded up again."""
     for part in (0, 0.000001, 0.5, 0.999999):
         for woken in (False, True):
             clock = Clock(UPTIME + part)
             with clock.server(chapter, None) as server, server.connect() as conn, server.connect() as silent:
                 say(conn)
                 clock.rest()
-                before = clock.turns
+                before = clock.rounds
                 clock.step(IDLE - 1)
                 clock.step(0.999999)
                 if woken:
@@ -340,8 +340,8 @@ def idle_to_the_millisecond(chapter: int) -> None:
                 clock.step(1 + woken)
                 for one in (conn, silent):
                     closed_now(one, f"{IDLE + 1 + woken} ms without a byte; the idle timeout is {IDLE} ms")
-                if clock.turns - before > 3 + 3 * woken:
-                    fail(f"for one time to wait for, poll() returned {clock.turns - before} times")
+                if clock.rounds - before > 3 + 3 * woken:
+                    fail(f"for one time to wait for, poll() returned {clock.rounds - before} times")
 
 
 @case(since=12, inside=True)
@@ -359,37 +359,37 @@ def each_closed_at_its_time(chapter: int) -> None:
             say(conn, 1)
         last = clock.now_ms
         clock.to(last + IDLE - 3 * n)
-        before = clock.turns
+        before = clock.rounds
         for i, conn in enumerate(conns):
             ends = last + IDLE - 3 * (n - 1 - i)
             clock.to(ends)
             open_still(conn, f"the last request is {IDLE} ms ago, and not more")
             clock.to(ends + 1)
             closed_now(conn, f"the last request is {IDLE + 1} ms ago")
-        if clock.turns - before > 2 * n + 4:
-            fail(f"{n} connections were timed out; for that poll() returned {clock.turns - before} times")
+        if clock.rounds - before > 2 * n + 4:
+            fail(f"{n} connections were timed out; for that poll() returned {clock.rounds - before} times")
         if clock.until_ms is not None:
             fail(f"no connection is left, but poll() is to return after {clock.until_ms - clock.now_ms} ms")
 
 
 @case(since=12, inside=True)
 def a_hundred_at_one_time(chapter: int) -> None:
-    """Their time is over in the same millisecond: one turn of the loop is enough for all."""
+    """Their time is over in the same millisecond: one round of the loop is enough for all."""
     clock = Clock()
     with clock.server(chapter, IDLE) as server, ExitStack() as stack:
         conns = [stack.enter_context(server.connect()) for _ in range(100)]
         clock.rest()
-        before = clock.turns
+        before = clock.rounds
         clock.step(IDLE + 1)
         for conn in conns:
             closed_now(conn, f"{IDLE + 1} ms without a byte")
-        if clock.turns - before > 5:
-            fail(f"100 connections were timed out at the same time; that took {clock.turns - before} turns of the loop")
+        if clock.rounds - before > 5:
+            fail(f"100 connections were timed out at the same time; that took {clock.rounds - before} rounds of the loop")
 
 
 @case(since=12, inside=True)
 def timers_beside_requests(chapter: int) -> None:
-    """A loop that is never idle: in every turn there is a request. The time of another connection is over in the first
+    """A loop that is never idle: in every round there is a request. The time of another connection is over in the first
     of them; it is closed in the next one at the latest, not only when nobody wants anything."""
     clock = Clock()
     requests, replies = talk(chapter, 1, "busy")
@@ -397,15 +397,15 @@ def timers_beside_requests(chapter: int) -> None:
         clock.step(10)
         busy = [stack.enter_context(server.connect()) for _ in range(3)]
         clock.rest()
-        with clock.turn_by_turn():
+        with clock.round_by_round():
             busy[0].send(encode(chapter, requests))
             clock.wait_held()
             clock.leap(IDLE + 1 - 10)
             for now, next_one in ((0, 1), (1, 2)):
                 busy[next_one].send(encode(chapter, requests))
-                clock.next_turn()
+                clock.next_round()
                 busy[now].recv(replies[0])
-            closed_now(conn, f"{IDLE + 1} ms without a byte, and two turns in which others were served")
+            closed_now(conn, f"{IDLE + 1} ms without a byte, and two rounds in which others were served")
 
 
 @case(since=12, inside=True)
@@ -420,7 +420,7 @@ def held_up_behind_poll(chapter: int) -> None:
             clock.step(10)
             say(conn)
             clock.rest()
-            with clock.turn_by_turn():
+            with clock.round_by_round():
                 if another == "sends":
                     other.send(encode(chapter, requests))
                 else:
@@ -437,8 +437,8 @@ def held_up_behind_poll(chapter: int) -> None:
 
 @case(since=12, inside=True)
 def who_waits_for_us_is_not_idle(chapter: int) -> None:
-    """A turn takes longer than the timeout. Until then the server has read a part of what some clients have sent, or
-    has put it off to later turns: it is answered."""
+    """A round takes longer than the timeout. Until then the server has read a part of what some clients have sent, or
+    has put it off to later rounds: it is answered."""
     clock = Clock()
     size = 64 << 10  # of a reply that is all of a turn
     clock.passes(IDLE + 1)
@@ -668,7 +668,7 @@ def the_timer_goes_at_the_deadline(chapter: int) -> None:
             conn.pipeline([["set", f"k{i}", "v"], ["pexpire", f"k{i}", str(100 + 10 * ((i * 7) % n))]], [None, 1])
         begin = clock.now_ms
         clock.to(begin + 99)
-        before = clock.turns
+        before = clock.rounds
         for i in range(n):
             due = begin + 100 + 10 * i
             clock.to(due)
@@ -676,8 +676,8 @@ def the_timer_goes_at_the_deadline(chapter: int) -> None:
             wanted = due + 10 + 1 if i < n - 1 else None
             if clock.until_ms != wanted:
                 fail(f"{n - 1 - i} keys are left; the server waits until {clock.until_ms} ms, not {wanted}")
-        if clock.turns - before > 2 * n + 2:
-            fail(f"{n} keys went at {n} times; for that poll() returned {clock.turns - before} times")
+        if clock.rounds - before > 2 * n + 2:
+            fail(f"{n} keys went at {n} times; for that poll() returned {clock.rounds - before} times")
         conn.ask("keys", expect=[])
 
 
@@ -704,15 +704,15 @@ def deadlines_that_are_far(chapter: int) -> None:
         with clock.server(chapter) as server, server.connect() as conn:
             conn.pipeline([["set", "k", "v"], ["pexpire", "k", str(ms)]], [None, 1])
             clock.rest()
-            before = clock.turns
+            before = clock.rounds
             for _ in range(20):
                 clock.step(5)
             clock.step(ms // 2)
             clock.step(ms - ms // 2 - 100)
             if clock.until_ms is None:
                 fail(f"a TTL of {ms} ms is over in a millisecond, but the server waits for ever")
-            if clock.turns - before > 6:
-                fail(f"before a deadline {ms} ms away, poll() returned {clock.turns - before} times")
+            if clock.rounds - before > 6:
+                fail(f"before a deadline {ms} ms away, poll() returned {clock.rounds - before} times")
             conn.pipeline([["get", "k"], ["pttl", "k"]], [b"v", 0])
             clock.step(1)
             if clock.until_ms is not None:
@@ -723,7 +723,7 @@ def deadlines_that_are_far(chapter: int) -> None:
 @case(since=13, at=AT_TTL, inside=True)
 def time_passes_in_a_read(chapter: int) -> None:
     """What the server knows of the time when it answers is what it was when it had read the request, not when the
-    turn began; on the same connection and on the next."""
+    round began; on the same connection and on the next."""
     clock = Clock()
     clock.passes(1000)
     with clock.server(chapter) as server, server.connect() as conn, server.connect() as other:
@@ -748,8 +748,8 @@ def time_passes_in_a_read(chapter: int) -> None:
 
 @case(since=13, until=wire.KEYSPACE_FROM - 1, at=AT_TTL, inside=True)
 def many_at_one_instant(chapter: int) -> None:
-    """At most 200 go in one turn, and all in about as many turns as that takes; none is seen meanwhile, and others are
-    served between the turns."""
+    """At most 200 go in one round, and all in about as many rounds as that takes; none is seen meanwhile, and others are
+    served between the rounds."""
     for pairs, n in ((1, 6000), (30, 300)):
         clock = Clock()
         with clock.server(chapter) as server, server.connect() as conn, server.connect() as other:
@@ -758,16 +758,16 @@ def many_at_one_instant(chapter: int) -> None:
             bulk(conn, numbered(range(n), "pexpire", "key:######", "1000"), 1)
             other.ask("set", "stays", "v", expect=None)
             clock.rest()
-            before, work = clock.turns, n * (1 + pairs)
+            before, work = clock.rounds, n * (1 + pairs)
             with paused(server):
                 clock.leap(1001)
                 other.send(asked(chapter, "keys") + asked(chapter, "get", f"key:{n - 1:06}"))
             other.recv([b"stays"])
             other.recv(None)
             clock.rest()
-            turns = clock.turns - before
-            if not work // 300 <= turns <= work // 100 + 10:
-                fail(f"{n} sorted sets of {pairs} pairs expired at the same time; that took {turns} turns")
+            rounds = clock.rounds - before
+            if not work // 300 <= rounds <= work // 100 + 10:
+                fail(f"{n} sorted sets of {pairs} pairs expired at the same time; that took {rounds} rounds")
             conn.ask("keys", expect=[b"stays"])
 
 

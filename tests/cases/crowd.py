@@ -1,4 +1,4 @@
-"""Many connections (16 and later): a turn costs what is ready, and a connection that is silent next to nothing."""
+"""Many connections (16 and later): a round costs what is ready, and a connection that is silent next to nothing."""
 from __future__ import annotations
 
 import os
@@ -23,7 +23,7 @@ __tracebackhide__ = settings.__tracebackhide__
 
 LOOKS_AT = (
     "watch watch_conn set_accepting conn_done wait_for_next connection_io serve_first serve_more serve_long "
-    "waits_for_us accept_new_conn next_timer_ms process_timers wait_for_events one_turn try_fill_buffer state_req conn "
+    "waits_for_us accept_new_conn next_timer_ms process_timers wait_for_events one_round try_fill_buffer state_req conn "
     "send_replies end_turns serve_events k_unsent"
 )
 LARGE = b"l" * 100_000
@@ -38,7 +38,7 @@ def be_busy(conn: Conn) -> None:
     conn.expect_bytes(encode_replies(conn.chapter, replies))
 
 
-# ---- what a turn costs ----
+# ---- what a round costs ----
 
 
 @case(since=16, inside=True)
@@ -69,7 +69,7 @@ def the_kernel_is_told_of_changes_alone(chapter: int) -> None:
 
 
 @case(since=16, time_limit=60)
-def a_turn_costs_what_is_ready(chapter: int) -> None:
+def a_round_costs_what_is_ready(chapter: int) -> None:
     """500 requests, one by one, take about as much of the processor beside thousands of idle clients as beside none."""
     n, seen = many(6000), []
     with start(chapter) as server, server.connect() as conn, ExitStack() as stack:
@@ -86,7 +86,7 @@ def a_turn_costs_what_is_ready(chapter: int) -> None:
             seen.append(min(tries))
     if seen[1] > 3 * seen[0] + 5000:
         fail(f"500 requests took {seen[0]:.0f} us of the processor; beside {n} idle clients they took {seen[1]:.0f} us",
-             "does each turn look at all connections, or only at those that are ready?")  # fmt: skip
+             "does each round look at all connections, or only at those that are ready?")  # fmt: skip
 
 
 # ---- what a connection costs ----
@@ -164,9 +164,9 @@ def thousands_that_were_busy(chapter: int) -> None:
 
 
 @case(since=16)
-def descriptors_that_come_back_in_the_same_turn(chapter: int) -> None:
+def descriptors_that_come_back_in_the_same_round(chapter: int) -> None:
     """While the server is stopped some clients leave, with and without requests, and others come. They get the
-    descriptors of the first, in the turn in which these are closed, and the answers to what they have asked."""
+    descriptors of the first, in the round in which these are closed, and the answers to what they have asked."""
     n = 12
     with start(chapter) as server, server.connect() as stays:
         say(stays)
@@ -199,7 +199,7 @@ def descriptors_that_come_back_in_the_same_turn(chapter: int) -> None:
 
 
 @case(since=16, inside=True)
-def all_that_is_ready_is_seen_in_one_turn(chapter: int) -> None:
+def all_that_is_ready_is_seen_in_one_round(chapter: int) -> None:
     """300 clients send in time, while the server is stopped; when it goes on, the idle timeout of all is over. Bytes
     have moved on each connection, so none is closed."""
     clock, n = Clock(), 300
@@ -219,7 +219,7 @@ def all_that_is_ready_is_seen_in_one_turn(chapter: int) -> None:
 
 @case(since=16, inside=True)
 def gone_while_it_waited_for_its_turn(chapter: int) -> None:
-    """Some ask for so much that it takes several turns, and are gone after the first one, while the server is busy with
+    """Some ask for so much that it takes several rounds, and are gone after the first one, while the server is busy with
     another. They are closed, once each; the others are served."""
     hold, n = Hold(), 5
     value = b"v" * 10_000
@@ -247,8 +247,8 @@ def gone_while_it_waited_for_its_turn(chapter: int) -> None:
 
 @case(since=16, inside=True)
 def more_to_do_is_done_behind_the_others(chapter: int) -> None:
-    """One client asks for three turns' work, and others for little, all at once: these are answered in the first turn.
-    The first client has one turn of the loop after the other, and never two in one."""
+    """One client asks for three turns' work, and others for little, all at once: these are answered in the first round.
+    The first client has one turn in each round of the loop, and never two."""
     sends, n = Sends(), 20
     value = b"v" * 10_000
     with start(chapter, env=sends.env) as server, ExitStack() as stack:
@@ -268,12 +268,12 @@ def more_to_do_is_done_behind_the_others(chapter: int) -> None:
         seen = sends.since()
         descriptors = [fd for _, fd in seen]
         hers = max(descriptors, key=descriptors.count)
-        late = [turn for turn, fd in seen if fd != hers and turn != seen[0][0]]
+        late = [nr for nr, fd in seen if fd != hers and nr != seen[0][0]]
         if late:
-            fail(f"{len(late)} of {n} short requests were not answered in the first turn, {seen[0][0]}, but in {late}")
-        turns = [turn for turn, fd in seen if fd == hers]
-        if turns != list(range(seen[0][0], seen[0][0] + 3)):
-            fail(f"20 replies of 10 KB were sent in the turns {turns}, others in {seen[0][0]}")
+            fail(f"{len(late)} of {n} short requests were not answered in the first round, {seen[0][0]}, but in {late}")
+        rounds = [nr for nr, fd in seen if fd == hers]
+        if rounds != list(range(seen[0][0], seen[0][0] + 3)):
+            fail(f"20 replies of 10 KB were sent in the rounds {rounds}, others in {seen[0][0]}")
 
 
 # ---- no room ----
@@ -297,10 +297,10 @@ def a_descriptor_is_free_and_no_time_passes(chapter: int) -> None:
             clock.rest()
             if not readable(conns[accepted + i]):
                 fail("a client has left, and one that waits for a descriptor is not accepted")
-        before = clock.turns
+        before = clock.rounds
         clock.step(1000)
-        if clock.turns - before > 3:
-            fail(f"nobody waits any more; in a second the server woke up {clock.turns - before} times")
+        if clock.rounds - before > 3:
+            fail(f"nobody waits any more; in a second the server woke up {clock.rounds - before} times")
 
 
 def is_closed(conn: Conn) -> bool:
@@ -404,7 +404,7 @@ def replies_that_are_large_do_not_wait(chapter: int) -> None:
 
 @case(since=16, inside=True)
 def replies_are_sent_before_the_server_leaves(chapter: int) -> None:
-    """SIGTERM comes in the middle of a turn. Whoever has been served has a reply, and who comes next has none."""
+    """SIGTERM comes in the middle of a round. Whoever has been served has a reply, and who comes next has none."""
     hold, n = Hold(), 5
     with start(chapter, env=hold.env) as server, ExitStack() as stack:
         conns = [stack.enter_context(server.connect()) for _ in range(n)]

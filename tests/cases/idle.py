@@ -33,7 +33,7 @@ __tracebackhide__ = settings.__tracebackhide__
 
 OURS = "Redis has a timeout in seconds, which it looks at now and then"
 LOOKS_AT = (
-    "k_idle_timeout_ms renew_idle first_idle next_timer_ms process_timers one_turn try_*_buffer state_bad conn_done "
+    "k_idle_timeout_ms renew_idle first_idle next_timer_ms process_timers one_round try_*_buffer state_bad conn_done "
     "accept_new_conn server.main"
 )
 AT_CLIENT = "client.serve_input client.hung_up"

@@ -37,7 +37,7 @@ def tells() -> bool:
 
 @case(since=8, inside=True)
 def merged_a_few_at_a_time(chapter: int) -> None:
-    """Twenty thousand keys are deleted, turn by turn. Nothing but the server's own tidying merges them."""
+    """Twenty thousand keys are deleted, round by round. Nothing but the server's own tidying merges them."""
     if not tells():
         return
     merges, n = Merges(), 20_000

@@ -26,7 +26,7 @@ from .talk import (
 
 __tracebackhide__ = settings.__tracebackhide__
 
-LOOKS_AT = "server.main on_stop_signal catch_signals one_turn conn_done entry_clear* k_max_freed"
+LOOKS_AT = "server.main on_stop_signal catch_signals one_round conn_done entry_clear* k_max_freed"
 AT_CLIENT = "client.main client.query client.read_answer client.connect_server client.read_res client.send_req"
 
 CLIENT_ARGS = ("get", "k")  # from 07 on
@@ -174,10 +174,10 @@ def leaves_in_the_middle_of_a_turn(chapter: int) -> None:
         if answered:
             fail(
                 f"SIGTERM came while one client was served; {answered} others had their turn before the server left",
-                "the loop looks at the flag of the signal before each client that is ready, not only before the turn",
+                "the loop looks at the flag of the signal before each client that is ready, not only before the round",
                 "it leaves, and none of the others is served",
             )
-        leaves(server, 0, "a server in the middle of a turn")
+        leaves(server, 0, "a server in the middle of a round")
 
 
 @case(since=8, inside=True)

@@ -408,9 +408,9 @@ def long_request(conn: Conn) -> bytes:
 
 
 @case(since=9, inside=True)
-def one_long_request_a_turn(chapter: int) -> None:
+def one_long_request_a_round(chapter: int) -> None:
     """Twelve clients ask at once for what takes long, and one for something short. There is one of the long requests in
-    a turn, and the short one waits for none of them: it is answered in the first turn, before any other."""
+    a round, and the short one waits for none of them: it is answered in the first round, before any other."""
     sends = Sends()
     with start(chapter, env=sends.env) as server, ExitStack() as stack:
         conns = [stack.enter_context(server.connect()) for _ in range(13)]
@@ -425,22 +425,22 @@ def one_long_request_a_turn(chapter: int) -> None:
         for conn in conns[:-1]:
             conn.expect_bytes(answered(chapter, []))
         conns[-1].expect_bytes(answered(chapter, None))
-        turns = [turn for turn, _ in sends.since()]
-        long_ones = turns[1:]
-        if len(turns) != 13 or turns[0] > long_ones[0] or sends.since()[0][1] != max(fd for _, fd in sends.since()):
+        rounds = [nr for nr, _ in sends.since()]
+        long_ones = rounds[1:]
+        if len(rounds) != 13 or rounds[0] > long_ones[0] or sends.since()[0][1] != max(fd for _, fd in sends.since()):
             fail(
-                f"the short request was not answered before the long ones; turn and descriptor: {sends.since()}",
-                "a request that takes long is left for later turns, one in each: those that are short are answered "
+                f"the short request was not answered before the long ones; round and descriptor: {sends.since()}",
+                "a request that takes long is left for later rounds, one in each: those that are short are answered "
                 "first, "
                 "whatever their connection's place in the list",
-                f"{len(turns)} replies, the first of them to the short request",
+                f"{len(rounds)} replies, the first of them to the short request",
             )
         if len(set(long_ones)) < len(long_ones):
             fail(
-                f"12 requests that take long were answered in {len(set(long_ones))} turns",
-                "after one request that takes long the turn is over for all others of that kind: wait for new input "
+                f"12 requests that take long were answered in {len(set(long_ones))} rounds",
+                "after one request that takes long the round is over for all others of that kind: wait for new input "
                 "(without sleeping), then take the next",
-                "12 turns, one in each, so that others are served in between",
+                "12 rounds, one in each, so that others are served in between",
             )
 
 
@@ -493,7 +493,7 @@ def costly_requests(conn: Conn) -> Iterator[Tuple[List[object], object]]:
 @case(since=11, at="request_cost may_take out_pairs do_zquery do_keys do_scan do_copy rename_key", inside=True)
 def costly_requests_take_turns(chapter: int) -> None:
     """Six clients ask at once for what takes milliseconds: pairs by the thousand, a pattern that fits nearly
-    everywhere, a copy of a megabyte. One of them is answered in a turn, so that others are served in between."""
+    everywhere, a copy of a megabyte. One of them is answered in a round, so that others are served in between."""
     sends = Sends()
     with start(chapter, env=sends.env) as server, ExitStack() as stack:
         conns = [stack.enter_context(server.connect()) for _ in range(6)]
@@ -507,15 +507,15 @@ def costly_requests_take_turns(chapter: int) -> None:
             for conn in conns:
                 conn.recv(reply)
             first: Dict[int, int] = {}
-            for turn, fd in sends.since():
-                first.setdefault(fd, turn)
+            for nr, fd in sends.since():
+                first.setdefault(fd, nr)
             if len(set(first.values())) < len(conns):
                 fail(
                     f"6 clients sent {' '.join(map(str, words))[:60]!r} at once, and were answered in "
-                    f"{len(set(first.values()))} turns",
+                    f"{len(set(first.values()))} rounds",
                     "is all of the work counted before it is done: the pairs that are passed, the bytes that are "
                     "compared with a pattern or copied? What is more than the work of a turn waits for one of its own",
-                    "6 turns, one for each",
+                    "6 rounds, one for each",
                 )
 
 
@@ -533,11 +533,11 @@ def keys_of_an_emptied_table(chapter: int) -> None:
         conn.expect_bytes(answered(chapter, []) * times)
         if counts.polls < times // 8:
             fail(
-                f"{times} `keys` of a table with {n // 2} buckets took the server {counts.polls} turns",
+                f"{times} `keys` of a table with {n // 2} buckets took the server {counts.polls} rounds",
                 "buckets that are empty cost time as well: count those that are looked at as work of the turn, and "
                 "end it "
                 "when that is enough",
-                f"{times // 8} turns at least, so that others are served in between",
+                f"{times // 8} rounds at least, so that others are served in between",
             )
 
 

@@ -1,6 +1,6 @@
-// sends.c: preloaded into a server (LD_PRELOAD), it writes down in which turn of the loop something
-// was sent to whom. The file that SENDS_FILE names holds u64: the number of turns, the number of
-// sends, then two for each send: the turn and the descriptor. Turns are calls of epoll_wait(), and of
+// sends.c: preloaded into a server (LD_PRELOAD), it writes down in which round of the loop something
+// was sent to whom. The file that SENDS_FILE names holds u64: the number of rounds, the number of
+// sends, then two for each send: the round and the descriptor. Rounds are calls of epoll_wait(), and of
 // poll() for more than one descriptor. (The log asks for one.)
 
 #define _GNU_SOURCE
@@ -19,10 +19,10 @@ enum {
 };
 
 static struct {
-    uint64_t turns;
+    uint64_t rounds;
     uint64_t n;
     struct {
-        uint64_t turn;
+        uint64_t round;
         uint64_t fd;
     } sends[k_max_sends];
 } * g_log; // one thread polls and sends
@@ -40,7 +40,7 @@ __attribute__((constructor)) static void open_file(void) {
 
 int poll(struct pollfd *fds, nfds_t nfds, int timeout) {
     int (*next)(struct pollfd *, nfds_t, int) = dlsym(RTLD_NEXT, "poll");
-    g_log->turns += nfds > 1;
+    g_log->rounds += nfds > 1;
     return next(fds, nfds, timeout);
 }
 
@@ -51,14 +51,14 @@ int __poll_chk(struct pollfd *fds, nfds_t nfds, int timeout, size_t size) {
 
 int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout) {
     int (*next)(int, struct epoll_event *, int, int) = dlsym(RTLD_NEXT, "epoll_wait");
-    g_log->turns++;
+    g_log->rounds++;
     return next(epfd, events, max, timeout);
 }
 
 ssize_t send(int fd, const void *buf, size_t n, int flags) {
     ssize_t (*next)(int, const void *, size_t, int) = dlsym(RTLD_NEXT, "send");
     if (g_log->n < k_max_sends) {
-        g_log->sends[g_log->n].turn = g_log->turns;
+        g_log->sends[g_log->n].round = g_log->rounds;
         g_log->sends[g_log->n].fd = (uint64_t)fd;
         g_log->n++;
     }

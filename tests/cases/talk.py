@@ -223,8 +223,8 @@ class Counts:
 
 
 class Sends:
-    """Notes in which turn of its loop a server sends to which of its descriptors (cases/sends.c): Sends().env goes to
-    start(). reset() begins anew; since() is what was sent since, as pairs of turn and descriptor."""
+    """Notes in which round of its loop a server sends to which of its descriptors (cases/sends.c): Sends().env goes to
+    start(). reset() begins anew; since() is what was sent since, as pairs of round and descriptor."""
 
     def __init__(self) -> None:
         self.file = tempfile.NamedTemporaryFile()

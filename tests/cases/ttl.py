@@ -27,7 +27,7 @@ from .talk import (
 __tracebackhide__ = settings.__tracebackhide__
 
 LOOKS_AT = (
-    "entry* do_keys* do_*expire expire_key do_*ttl ttl_of do_persist k_max_works next_timer_ms process_timers one_turn"
+    "entry* do_keys* do_*expire expire_key do_*ttl ttl_of do_persist k_max_works next_timer_ms process_timers one_round"
 )
 
 GONE = 2  # ms after a deadline, when the whole milliseconds of any clock have passed it
@@ -590,37 +590,37 @@ def keys_does_not_count_the_expired(chapter: int) -> None:
         conn.ask("keys", expect=Err(wire.ERR_2BIG))
 
 
-def _turns(name: str) -> int:
+def _rounds(name: str) -> int:
     return int.from_bytes(Path(name).read_bytes(), sys.byteorder)
 
 
 @case(since=13, until=wire.KEYSPACE_FROM - 1, inside=True)
 def keys_go_as_fast_as_they_come(chapter: int) -> None:
-    """A turn in which many keys come with a short TTL may also remove many. Otherwise they pile up for as long as the
+    """A round in which many keys come with a short TTL may also remove many. Otherwise they pile up for as long as the
     load lasts, and the memory with them."""
     clients, n = 32, 1500
     with tempfile.NamedTemporaryFile() as file, ExitStack() as stack:
         file.write(bytes(8))
         file.flush()
-        server = stack.enter_context(start(chapter, env={"TURNS_FILE": file.name, **preload("turns")}))
+        server = stack.enter_context(start(chapter, env={"ROUNDS_FILE": file.name, **preload("rounds")}))
         conns = [stack.enter_context(server.connect()) for _ in range(clients)]
-        with paused(server):  # so that all have something in every turn
+        with paused(server):  # so that all have something in every round
             for i, conn in enumerate(conns):
                 sets = numbered(range(i * n, (i + 1) * n), "set", "key:######", "").encode(chapter)
                 ttls = numbered(range(i * n, (i + 1) * n), "pexpire", "key:######", "1").encode(chapter)
                 conn.send(b"".join(one for pair in zip(sets, ttls) for one in pair))
-            before = _turns(file.name)
+            before = _rounds(file.name)
         for conn in conns:
             conn.expect_bytes((answered(chapter, None, "set") + answered(chapter, 1)) * n)
         uses_no_cpu(server, "no key left")
-        turns = _turns(file.name) - before
-        if turns > clients * n // 400:
+        rounds = _rounds(file.name) - before
+        if rounds > clients * n // 400:
             fail(
-                f"{clients * n} keys came with a TTL of 1 ms; it took {turns} turns until all had gone",
-                "does each turn remove a fixed number of keys, fewer than come in a turn? Let it remove more where "
+                f"{clients * n} keys came with a TTL of 1 ms; it took {rounds} rounds until all had gone",
+                "does each round remove a fixed number of keys, fewer than come in a round? Let it remove more where "
                 "more "
                 "have come.",
-                f"{clients * n // 400} turns at most",
+                f"{clients * n // 400} rounds at most",
             )
 
 

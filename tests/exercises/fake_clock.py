@@ -111,7 +111,7 @@ class Clock:
             if time.monotonic() > began + limit(seconds):
                 self.work.fail(
                     came=f"the server did not come back to poll() within {limit(seconds):g} s",
-                    expected="a turn of the loop that ends",
+                    expected="a round of the loop that ends",
                     cause="an endless loop, or a crash?",
                 )
             time.sleep(0.0002)

@@ -1,4 +1,4 @@
-"""05-accept-all: whoever waits is accepted in one turn of the loop, and no failure of accept() ends or stops it."""
+"""05-accept-all: whoever waits is accepted in one round of the loop, and no failure of accept() ends or stops it."""
 from __future__ import annotations
 
 from contextlib import ExitStack
@@ -29,7 +29,7 @@ def test_few_polls(work: Submission) -> None:
         expected="one or two calls: one tells that somebody waits, and then all are accepted",
         cause="does the loop around accept() end while others wait?"
         if polls < n // 2
-        else "one client in a turn of the loop?",
+        else "one client in a round of the loop?",
     )
 
 

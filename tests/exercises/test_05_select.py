@@ -35,7 +35,7 @@ def test_select(work: Submission) -> None:
         for i in list(range(29, -1, -1)) + [rng.randrange(30) for _ in range(100)]:
             echo(
                 work, conns[i], b"hello %d" % i, f"client {i + 1} of 30",
-                "which descriptors are in the set that select() gets, in each turn?",
+                "which descriptors are in the set that select() gets, in each round?",
             )  # fmt: skip
         seen = counted.now()
     work.expect(

@@ -36,7 +36,7 @@ def connect(work: Submission, ports: List[int], which: int) -> Conn:
         work.fail(
             came=f"a client of port {which + 1}: its connection is refused",
             expected="the server listens on both ports as long as it runs",
-            cause="what does the server do with its listening sockets in a turn of the loop?",
+            cause="what does the server do with its listening sockets in a round of the loop?",
         )
         raise
 

@@ -13,12 +13,12 @@ def expect_quiet(work: Submission, counted: Counted, other: Conn, who: str, most
     for _ in range(6):  # one quiet stretch is enough: at first bytes may still be on their way
         counted.reset()
         other.expect_silence(0.1)
-        turns = counted["poll"]
-        if turns <= most:
+        rounds = counted["poll"]
+        if rounds <= most:
             break
     work.expect(
-        turns <= most,
-        came=f"with {who}, and nothing to do, the server waited {turns} times in a tenth of a second",
+        rounds <= most,
+        came=f"with {who}, and nothing to do, the server waited {rounds} times in a tenth of a second",
         expected="one call that waits until there is something to do",
         cause="which event is reported again and again, and who asked for it?",
     )

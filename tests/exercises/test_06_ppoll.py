@@ -111,7 +111,7 @@ def test_between(work: Submission) -> None:
 
 @points(2, "a busy server")
 def test_busy(work: Submission) -> None:
-    """SIGTERM comes when ppoll() is called, and requests for dozens of turns lie ready. After how many turns does the
+    """SIGTERM comes when ppoll() is called, and requests for dozens of rounds lie ready. After how many rounds does the
     server end?"""
     build = racing(work, "waiting(fds, n) > 20000")
     with work.count("ppoll") as counted, build.server() as server, ExitStack() as stack:
@@ -125,12 +125,12 @@ def test_busy(work: Submission) -> None:
         for conn in conns:
             conn.read_to_end()
         status = server.stop()
-        turns = counted["ppoll"]
+        rounds = counted["ppoll"]
     work.expect(status == 0, came=f"the server ended with status {status}", expected="exit status 0")
     work.expect(
-        turns <= 3,
-        came=f"SIGTERM was pending, and requests for some 25 turns were there; the server went on for {turns} turns",
-        expected="it ends after the turn that it is in, or the next one",
+        rounds <= 3,
+        came=f"SIGTERM was pending, and requests for some 25 rounds were there; the server went on for {rounds} rounds",
+        expected="it ends after the round that it is in, or the next one",
         cause="does ppoll() let the handler run where it need not wait?",
     )
 

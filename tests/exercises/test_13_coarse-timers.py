@@ -131,16 +131,16 @@ def test_memory(work: Submission) -> None:
             )
         polls = clock.polls
         clock.advance(1002)
-        came, turns = freed["free"] - before, clock.polls - polls
+        came, rounds = freed["free"] - before, clock.polls - polls
         work.expect(
             came >= 1000,
             came=f"{came} of the first thousand keys were freed when their second had been over for 1000 ms",
             expected="all of them",
         )  # fmt: skip
         work.expect(
-            turns >= 5,
-            came=f"for that the loop turned {turns} times",
-            expected="5 times at least: 200 keys in one turn, so that clients have theirs",
+            rounds >= 5,
+            came=f"for that the loop went round {rounds} times",
+            expected="5 times at least: 200 keys in one round, so that clients have their turn",
             cause="is the work counted by the key, or by the slot?",
         )
         clock.advance(1000)

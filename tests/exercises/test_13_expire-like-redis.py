@@ -17,7 +17,7 @@ def fill(conn: Conn, names: List[str], ms: int) -> None:
 
 
 def gone(counted: Counted) -> int:
-    """How many pieces of memory there are less: what the allocator is tidied with each turn comes and goes."""
+    """How many pieces of memory there are less: what the allocator is tidied with each round comes and goes."""
     now = counted.now()
     return now["free"] - now["malloc"]
 
@@ -84,10 +84,10 @@ def test_rounds(work: Submission) -> None:
             before = clock.polls
             for _ in range(300):
                 clock.advance(10)
-            turns = clock.polls - before
+            rounds = clock.polls - before
             work.expect(
-                27 <= turns <= 33,
-                came=f"in 3000 ms without any client poll() was called {turns} times",
+                27 <= rounds <= 33,
+                came=f"in 3000 ms without any client poll() was called {rounds} times",
                 expected="30 times, once for each round",
                 cause="when is the next round, after one that was a little late?",
             )

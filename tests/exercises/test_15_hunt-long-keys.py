@@ -40,7 +40,7 @@ def test_batches(work: Submission) -> None:
 @points(3, "hashed once, and not too early")
 def test_hashed_once(work: Submission) -> None:
     """Counts how often a key is hashed: for a thousand short keys, and for long ones that wait behind a request which
-    takes long, turn after turn."""
+    takes long, round after round."""
     edits = {"hash.h": [("    uint64_t v[4] = {\n        key->k0", COUNTED)]}
     built = work.variant(edits)
     n = 1000

@@ -27,10 +27,10 @@ SPINS = (
     "and -1 "
     "where nothing is?"
 )
-SHARES = "a turn does a part of a client's work and goes on to the next: what is left is done in the turns after it"
+SHARES = "a turn does a part of a client's work, then others have theirs: what is left is done in the next round"
 UNTOLD = (
     "a signal sets a flag and writes a byte into a pipe (or is waited for in ppoll); the loop looks at it in each "
-    "turn, also "
+    "round, also "
     "between two clients, and main() returns 0"
 )
 KEPT = (
@@ -112,7 +112,7 @@ PERHAPS = {
     "crowd.thousands_that_were_busy": "a connection has buffers only while something is in them; then they go back",
     "crowd.what_is_left_over_is_kept_and_no_more": "a part of a request is kept in as much memory as it needs, not in "
     "a whole buffer",
-    "crowd.descriptors_that_come_back_in_the_same_turn": "close connections behind the events of the turn: a number "
+    "crowd.descriptors_that_come_back_in_the_same_round": "close connections behind the events of the round: a number "
     "that is closed "
     "may come back from accept() while an event for the old one still waits",
     "crowd.more_to_do_is_done_behind_the_others": SHARES,

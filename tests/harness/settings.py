@@ -97,7 +97,7 @@ IN_VAIN = [
     (r"reads the",
      "the server does not come to this request: does it read each connection on which something has come?"),
     (r"has left|signal",
-     "SIGTERM and SIGINT end the server, whatever it is doing: is the flag looked at in each turn?"),
+     "SIGTERM and SIGINT end the server, whatever it is doing: is the flag looked at in each round?"),
     (r"answer|listens|all has been read",
      "does it come back to wait for all of its connections, and read what has come?"),
 ]  # fmt: skip  # what is waited for, and what may be wrong where it does not happen

@@ -4,7 +4,7 @@
     includes         all #include lines, the first to the last
     k_max_msg        an enum without a tag: any of its constants names it, the first one by preference;
                      so it is with macros or prototypes that stand line by line
-    conn, one_turn   a function, type, table, constant or variable with the comment above it; where a
+    conn, one_round   a function, type, table, constant or variable with the comment above it; where a
                      type and a function share a name, type:lookup_key and function:lookup_key
     banner:requests  the heading of a section, its title with - for blanks (banner:the-poll-set)
     comment:a-b-c-d  a comment that stands on its own, by its first four words
