@@ -71,8 +71,7 @@ static inline void buf_make_room(struct buf *buf, size_t n) {
 }
 
 // Makes room for at least `n` bytes at the end and returns where they go; buf_commit() adds them.
-// Cost: amortised O(n) if the buffer only grows, or is emptied before more is added. At worst O(size):
-// a buffer that stays nearly full, while a little is used up and added, moves at each call.
+// Cost: O(size) if the bytes must move; amortised O(n), unless the buffer is always nearly full.
 static inline uint8_t *buf_reserve(struct buf *buf, size_t n) {
     if (buf->cap - buf->tail < n) {
         buf_make_room(buf, n);

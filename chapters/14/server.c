@@ -57,7 +57,7 @@ enum {
 enum conn_state {
     STATE_REQ,  // waits for requests: reading
     STATE_RES,  // waits for the client to take a reply: writing
-    STATE_MORE, // has requests in rbuf: waits for its next turn
+    STATE_MORE, // may have requests in rbuf: waits for its next turn
     STATE_LONG, // the next request in rbuf takes long: waits to be picked, one a round
     STATE_BAD,  // the client sent a bad message: waits for it to hang up
     STATE_END,  // to be closed

@@ -384,7 +384,7 @@ def a_hundred_at_one_time(chapter: int) -> None:
         for conn in conns:
             closed_now(conn, f"{IDLE + 1} ms without a byte")
         if clock.rounds - before > 5:
-            fail(f"100 connections were timed out at the same time; that took {clock.rounds - before} rounds of the loop")
+            fail(f"100 connections were timed out at the same time; that took {clock.rounds - before} rounds")
 
 
 @case(since=12, inside=True)
@@ -748,8 +748,8 @@ def time_passes_in_a_read(chapter: int) -> None:
 
 @case(since=13, until=wire.KEYSPACE_FROM - 1, at=AT_TTL, inside=True)
 def many_at_one_instant(chapter: int) -> None:
-    """At most 200 go in one round, and all in about as many rounds as that takes; none is seen meanwhile, and others are
-    served between the rounds."""
+    """At most 200 go in one round, and all in about as many rounds as that takes; none is seen meanwhile, and others
+    are served between the rounds."""
     for pairs, n in ((1, 6000), (30, 300)):
         clock = Clock()
         with clock.server(chapter) as server, server.connect() as conn, server.connect() as other:

@@ -23,8 +23,8 @@ __tracebackhide__ = settings.__tracebackhide__
 
 LOOKS_AT = (
     "watch watch_conn set_accepting conn_done wait_for_next connection_io serve_first serve_more serve_long "
-    "waits_for_us accept_new_conn next_timer_ms process_timers wait_for_events one_round try_fill_buffer state_req conn "
-    "send_replies end_turns serve_events k_unsent"
+    "waits_for_us accept_new_conn next_timer_ms process_timers wait_for_events one_round try_fill_buffer state_req "
+    "conn send_replies end_turns serve_events k_unsent"
 )
 LARGE = b"l" * 100_000
 
@@ -219,8 +219,8 @@ def all_that_is_ready_is_seen_in_one_round(chapter: int) -> None:
 
 @case(since=16, inside=True)
 def gone_while_it_waited_for_its_turn(chapter: int) -> None:
-    """Some ask for so much that it takes several rounds, and are gone after the first one, while the server is busy with
-    another. They are closed, once each; the others are served."""
+    """Some ask for so much that it takes several rounds, and are gone after the first one, while the server is busy
+    with another. They are closed, once each; the others are served."""
     hold, n = Hold(), 5
     value = b"v" * 10_000
     with start(chapter, env=hold.env) as server, server.connect() as other, server.connect() as busy:
