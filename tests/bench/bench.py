@@ -434,7 +434,7 @@ def stalls(report: Report) -> None:
         program = variant(f"14-without-{what.split()[-1]}", file, line, instead, "chapters/14/server.c")
         return Candidate(f"14 without {what}", [str(program)], "tagged")
 
-    unlimited = without("the limit a round", K_MAX_WORKS, K_MAX_WORKS.replace("200", "1 << 30"))
+    unlimited = without("k_max_works", K_MAX_WORKS, K_MAX_WORKS.replace("200", "1 << 30"))
     rude = without("sched_yield", YIELD, "                ;")
     untidy = without("mem_tidy", TIDY, TIDY.replace("malloc(k_tidy_size)", "NULL"), "common/mem_tidy.h")
     others = [c for c in (redis(),) if c]

@@ -351,7 +351,7 @@ def epoll_refuses_a_change(chapter: int) -> None:
 
 
 @case(since=16, inside=True)
-def replies_of_a_turn_are_sent_together(chapter: int) -> None:
+def replies_of_a_round_are_sent_together(chapter: int) -> None:
     """Some ask for little, all at once, and one more does. While the server reads what she wants, nobody has a reply
     yet; then all of them have."""
     hold, n = Hold(), 20

@@ -481,7 +481,7 @@ def large_work_of_a_batch(chapter: int) -> None:
                 f"{times} requests of one client, each with much work behind it, were sent in one write; another "
                 f"client "
                 f"had its answer only when {done} of them had theirs",
-                "are all requests in a buffer answered in one round? Count the work, pairs that are printed for one, "
+                "are all requests in a buffer answered in one turn? Count the work, pairs that are printed for one, "
                 "and go "
                 "on with the next connection when it is enough.",
                 f"its answer comes before {times // 2} of the others",
@@ -521,7 +521,7 @@ def many_pairs(chapter: int) -> None:
 
 @case(since=11, at=AT_ENTRIES, inside=True)
 def many_sets_are_deleted_in_a_batch(chapter: int) -> None:
-    """A short request, a short reply, and thousands of pairs to free: a batch of these is not one round."""
+    """A short request, a short reply, and thousands of pairs to free: a batch of these is not one turn."""
     sets, pairs, counts = 24, 6000, Counts()
     with start(chapter, env=counts.env) as server, server.connect() as conn:
         for i in range(sets):

@@ -84,10 +84,10 @@ def test_rounds(work: Submission) -> None:
             before = clock.polls
             for _ in range(300):
                 clock.advance(10)
-            rounds = clock.polls - before
+            polls = clock.polls - before
             work.expect(
-                27 <= rounds <= 33,
-                came=f"in 3000 ms without any client poll() was called {rounds} times",
+                27 <= polls <= 33,
+                came=f"in 3000 ms without any client poll() was called {polls} times",
                 expected="30 times, once for each round",
                 cause="when is the next round, after one that was a little late?",
             )

@@ -119,7 +119,7 @@ PERHAPS = {
     "crowd.a_descriptor_is_free_and_no_time_passes": "out of descriptors, whoever closes a connection looks at "
     "accept() again",
     "crowd.epoll_takes_no_more": "where epoll_ctl() refuses a new connection, close it and free what belongs to it",
-    "crowd.replies_of_a_turn_are_sent_together": "replies are written behind the last request of the turn, not after "
+    "crowd.replies_of_a_round_are_sent_together": "replies are written behind the last request of the round, not after "
     "each",
     "crowd.replies_that_are_large_do_not_wait": "what waits to be written is counted, and written before it becomes "
     "too much",
