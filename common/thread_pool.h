@@ -61,17 +61,22 @@ static inline void *worker(void *arg) {
     return NULL;
 }
 
-// Starts `num_threads` workers, which take no signals. Ends the program with one line where they
-// cannot be started. The pool must stay where it is until thread_pool_destroy().
+// Starts `num_threads` workers, which take no signals but those of a crash of their own. Ends the
+// program with one line where they cannot be started. The pool must stay where it is until
+// thread_pool_destroy().
 static inline void thread_pool_init(struct thread_pool *pool, size_t num_threads) {
     *pool = (struct thread_pool){.num_threads = num_threads};
     pool->threads = mem_calloc(num_threads, sizeof(pthread_t));
     pool->end = &pool->first;
     pthread_mutex_init(&pool->mu, NULL);
     pthread_cond_init(&pool->not_empty, NULL);
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); // a new thread inherits the mask
+    sigset_t mask, old;
+    sigfillset(&mask);
+    sigdelset(&mask, SIGSEGV); // raised by a mistake of the thread itself, as are the next three
+    sigdelset(&mask, SIGBUS);
+    sigdelset(&mask, SIGFPE);
+    sigdelset(&mask, SIGILL);
+    pthread_sigmask(SIG_SETMASK, &mask, &old); // a new thread inherits the mask
     for (size_t i = 0; i < num_threads; i++) {
         errno = pthread_create(&pool->threads[i], NULL, worker, pool);
         if (errno) {

@@ -311,14 +311,25 @@ def test_four_threads_beside_the_loop() -> None:
 def test_signals_reach_the_loop() -> None:
     """The workers block them, so that none can land where nobody looks."""
     with start(14) as server:
-        blocked = []
-        for path in threads(server):
-            lines = (path / "status").read_text().splitlines()
-            blocked.append(next(int(line.split()[1], 16) for line in lines if line.startswith("SigBlk:")))
+        blocked = _blocked_signals(server)
         for sig in (signal.SIGTERM, signal.SIGINT):
             bit = 1 << (sig - 1)
             assert not blocked[0] & bit, f"the loop blocks signal {sig}"
             assert sum(bool(mask & bit) for mask in blocked[1:]) >= 4, f"not all workers block signal {sig}"
+
+
+@pytest.mark.inside
+def test_a_crash_in_a_worker_calls_a_handler() -> None:
+    """The signals that a mistake raises stay open in all threads: where they are blocked, a sanitizer is silent."""
+    crash = sum(1 << (sig - 1) for sig in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL))
+    with start(14) as server:  # a thread that is just being created blocks all signals for a moment
+        wait_until(lambda: not any(mask & crash for mask in _blocked_signals(server)), "no thread blocks SIGSEGV")
+
+
+def _blocked_signals(server: Server) -> List[int]:
+    """The masks of its threads, that of the loop first."""
+    lines = [line for path in threads(server) for line in (path / "status").read_text().splitlines()]
+    return [int(line.split()[1], 16) for line in lines if line.startswith("SigBlk:")]
 
 
 @pytest.mark.inside
@@ -419,9 +430,10 @@ def test_lab_program() -> None:
     "right, wrong",
     [
         ("        if (!work) {\n", "        if (!work || pool->stopping) {\n"),
-        ("    sigfillset(&all);", "    sigemptyset(&all);"),
+        ("    sigfillset(&mask);", "    sigemptyset(&mask);"),
+        ("    sigdelset(&mask, SIGFPE);\n", ""),
     ],
-    ids=["queued work is left", "workers take signals"],
+    ids=["queued work is left", "workers take signals", "a crash in a worker calls no handler"],
 )
 def test_lab_program_sees(right: str, wrong: str) -> None:
     lab_sees(14, "test_thread_pool", "thread_pool.h", right, wrong)

@@ -339,6 +339,11 @@ static void check_blocked(void *arg) {
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         CHECK(sigismember(&blocked, signals[i]) == 1);
     }
+    // A crash in a worker must still call a handler, such as that of a sanitizer.
+    const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++) {
+        CHECK(sigismember(&blocked, crashes[i]) == 0);
+    }
     count_and_post(arg);
 }
 

@@ -187,6 +187,8 @@ PERHAPS = {
     "test_14.test_four_threads_beside_the_loop": "four workers are started once, before the loop",
     "test_14.test_signals_reach_the_loop": "block signals before the threads are started, and unblock them in the "
     "loop's own",
+    "test_14.test_a_crash_in_a_worker_calls_a_handler": "take SIGSEGV, SIGBUS, SIGFPE and SIGILL out of the mask "
+    "(sigdelset) before the workers are started",
     "test_14.test_what_a_worker_frees_is_merged_by_the_worker": "the worker tidies what it has freed "
     "(common/mem_tidy.h)",
     "test_14.test_small_sets_die_in_place": "only sets above 10000 members are handed to a worker",
