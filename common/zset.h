@@ -5,7 +5,7 @@
 //
 //   struct znode:  [ avl_node | hnode | score | name ... ]
 //                    |          |
-//                    |          in a hashtable by name:       what score has n1?
+//                    |          in a hashtable by name:       what score has K2?
 //                    in a tree by (score, name):              which pairs come after 1.5?
 //
 // The order is by score; equal scores are ordered by the bytes of the name, a shorter name before
