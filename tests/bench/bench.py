@@ -190,7 +190,8 @@ def rates(report: Report) -> None:
     report.say(
         "Thousands a second; for 04 to 06 and the echo server these are messages of 32 bytes, from 07 on "
         f"`get` and `set` of {scale.keys:,} keys of 16 bytes with values of 16 (07, whose list is slow: 1,000 keys). "
-        "The echo server is the ceiling: it sends back what comes and does nothing else.\n"
+        "The echo server is the ceiling of the tables of this section: it sends back what comes and does nothing "
+        "else.\n"
     )
     restless = sorted({f"{load_name}, {op}: {', '.join(names)}" for load_name, op in turns
                        for names in [disturbed(results, load_name, op)] if names and scale.rounds > 1})  # fmt: skip
@@ -748,7 +749,8 @@ def main() -> None:
     report.say("# Benchmarks\n")
     report.say(f"{report.machine}.")
     report.say("Written by `make bench`; `make bench-full` takes the time that solid medians need. Compare ratios, not "
-               "absolute numbers: machines differ, and this one may have had other things to do.\n")  # fmt: skip
+               "absolute numbers: machines differ, and this one may have had other things to do. "
+               "[Appendix A8](A8-measuring.md) reads the tables line by line.\n")  # fmt: skip
     for name in names:
         known[name](report)
     if scale.name != "quick" and not sys.argv[2:]:
