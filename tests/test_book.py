@@ -18,7 +18,7 @@ import book_steps  # noqa: E402
 import book_units  # noqa: E402
 from layout import ROOT, all_sources, chapters  # noqa: E402
 
-pytestmark = [pytest.mark.inside, pytest.mark.time_limit(90)]
+pytestmark = [pytest.mark.inside, pytest.mark.time_limit(180)]
 PAGES = [str(p.relative_to(ROOT / "book")) for p in book_blocks.paths(ROOT / "book")]
 OWN = [name for name in PAGES if name not in book.FOREIGN]
 PARTS = 3  # of the blocks of a page: the commands of one may take a minute together
