@@ -9,7 +9,7 @@
 
 // Has all threads allocate from the arena of the first one. To be called before there are others.
 static inline void mem_one_arena(void) {
-#ifdef M_ARENA_MAX // other C libraries have one heap anyway
+#ifdef M_ARENA_MAX // glibc has it
     mallopt(M_ARENA_MAX, 1);
 #endif
 }

@@ -406,9 +406,9 @@ static void entry_destroy(struct entry *ent) {
 
 // Frees a large set; a worker runs it. If the loop shares the worker's processor, the kernel may
 // let a worker that never sleeps run on for milliseconds while a client waits. So after every few
-// pairs the worker yields. Before that it has the allocator merge these few: the loop may be
-// waiting for the allocator's lock, and so never waits for long. Pairs are freed from the leaves
-// up: what is left is always a tree.
+// pairs the worker yields. Before that it has the allocator merge these few: if the loop waits for
+// the allocator's lock, it never waits for a long merge. Pairs are freed from the leaves up: what
+// is left is always a tree.
 static void destroy_zset_work(void *arg) {
     struct zset *zset = entry_zset(arg);
     size_t pairs = zset_size(zset);
