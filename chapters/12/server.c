@@ -101,7 +101,7 @@ static struct {
     struct hash_key hash_key;
     size_t work; // done in a connection's turn: bytes of replies made, nodes passed or freed
     struct hmap db;
-    size_t keys_size;        // bytes that `keys` prints for all that is in db
+    size_t keys_size;        // bytes that `keys` writes for all that is in db
     bool long_waiting;       // some connection is in STATE_LONG
     size_t last_long;        // descriptor of the last connection served by serve_long()
     int64_t idle_timeout_ms; // 0 for never
@@ -142,7 +142,7 @@ static size_t entry_pairs(const struct entry *ent) {
     return ent->type == T_ZSET ? zset_size(entry_zset(ent)) : 0;
 }
 
-// Returns how many bytes `keys` prints for the entry.
+// Returns how many bytes `keys` writes for the entry.
 static size_t entry_listed_size(const struct entry *ent) {
     return k_str_head + ent->node.key_len;
 }

@@ -104,7 +104,7 @@ static struct {
     struct hash_key hash_key;
     size_t work; // done in a connection's turn: bytes of replies made, nodes passed or freed
     struct hmap db;
-    size_t keys_size;        // bytes that `keys` prints for all that is in db, if none has expired
+    size_t keys_size;        // bytes that `keys` writes for all that is in db, if none has expired
     bool long_waiting;       // some connection is in STATE_LONG
     size_t last_long;        // descriptor of the last connection served by serve_long()
     int64_t now_ms;          // the time that commands go by: read before each batch of requests
@@ -148,7 +148,7 @@ static size_t entry_pairs(const struct entry *ent) {
     return ent->type == T_ZSET ? zset_size(entry_zset(ent)) : 0;
 }
 
-// Returns how many bytes `keys` prints for the entry.
+// Returns how many bytes `keys` writes for the entry.
 static size_t entry_listed_size(const struct entry *ent) {
     return k_str_head + ent->node.key_len;
 }
@@ -410,7 +410,7 @@ static bool do_keys_one(struct hnode *node, void *arg) {
     return true;
 }
 
-// Returns how many bytes `keys` would print for the keys that have expired and are still there.
+// Returns how many bytes `keys` would write for the keys that have expired and are still there.
 // Cost: O(keys with a TTL); reads only the entries that have expired.
 static size_t expired_listed_size(void) {
     size_t size = 0;

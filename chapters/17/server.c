@@ -196,7 +196,7 @@ static struct {
     size_t work; // done in a connection's turn: bytes of replies made, nodes passed or freed
     struct lookup_key key; // of the request that is being answered
     struct hmap db;
-    size_t keys_size;        // bytes that `keys` prints for all that is in db, if none has expired
+    size_t keys_size;        // bytes that `keys` writes for all that is in db, if none has expired
     struct buf rbuf, wbuf;   // lent to the connection whose turn it is
     struct dlist send_list;  // connections whose turn is over, but its replies not sent
     size_t unsent;           // the work of the turns in send_list
@@ -258,7 +258,7 @@ static size_t entry_pairs(const struct entry *ent) {
     return ent->type == T_ZSET ? zset_size(entry_zset(ent)) : 0;
 }
 
-// Returns how many bytes `keys` prints for the entry.
+// Returns how many bytes `keys` writes for the entry.
 static size_t entry_listed_size(const struct entry *ent) {
     return str_size(ent->node.key_len);
 }
@@ -904,7 +904,7 @@ static bool do_keys_one(struct hnode *node, void *arg) {
     return scan->budget > 0 && buf_size(scan->out->buf) <= scan->max_size;
 }
 
-// Returns how many bytes `keys` would print for the keys that have expired and are still there.
+// Returns how many bytes `keys` would write for the keys that have expired and are still there.
 // Cost: O(keys with a TTL); reads only the entries that have expired.
 static size_t expired_listed_size(void) {
     size_t size = 0;

@@ -130,7 +130,7 @@ struct deadline {
 struct db {
     struct hmap keys;    // all entries
     struct hmap expires; // the deadlines of those that have one
-    size_t keys_size;    // bytes that `keys` prints for all of them
+    size_t keys_size;    // bytes that `keys` writes for all of them
     uint64_t cursor;     // where the cycle goes on in `expires`
     int64_t avg_ttl_ms;  // of the keys that the cycle has seen alive
 };
@@ -303,7 +303,7 @@ static size_t entry_pairs(const struct entry *ent) {
     return ent->type == T_ZSET ? zset_size(entry_zset(ent)) : 0;
 }
 
-// Returns how many bytes `keys` prints for the entry.
+// Returns how many bytes `keys` writes for the entry.
 static size_t entry_listed_size(const struct entry *ent) {
     return str_size(ent->node.key_len);
 }
@@ -1147,7 +1147,7 @@ static bool add_if_expired(struct hnode *node, void *arg) {
     return true;
 }
 
-// Returns how many bytes `keys` would print for the keys that have expired and are still there.
+// Returns how many bytes `keys` would write for the keys that have expired and are still there.
 // Cost: O(keys with a deadline).
 static size_t expired_listed_size(const struct db *db) {
     size_t size = 0;

@@ -348,7 +348,7 @@ def keys_that_do_not_fit_are_not_printed(chapter: int) -> None:
         if grown > 4 and not watched():
             fail(
                 f"to answer `keys` with an error, the server needed {grown} MiB for a moment",
-                "is the reply made first, and then found to be too big? Keep the sum of what `keys` would print while "
+                "is the reply made first, and then found to be too big? Keep the sum of what `keys` would write while "
                 "keys "
                 "come and go, and look at that before.",
                 "at most 4 MiB",
