@@ -7,11 +7,8 @@ between the times a and b lives until a + n at least, and is gone at b + n + 2.
 from __future__ import annotations
 
 import random
-import sys
-import tempfile
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from typing import List, Sequence, Tuple
 
 from harness import ANY, AnyOrder, Between, Err, Model, OneOf, fail, limit, seed, settings, wait_until, wire
@@ -21,7 +18,7 @@ from harness.wire import Arg
 from . import case
 from .idle import Pace, closes, in_time, now_ms, timed
 from .talk import (
-    Counts, Hammer, Hold, answered, asked, bulk, numbered, paused, preload, say, start, uses_no_cpu, watched,
+    Counts, Hammer, Hold, answered, asked, bulk, numbered, paused, say, start, uses_no_cpu, watched,
 )  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__
@@ -590,30 +587,23 @@ def keys_does_not_count_the_expired(chapter: int) -> None:
         conn.ask("keys", expect=Err(wire.ERR_2BIG))
 
 
-def _rounds(name: str) -> int:
-    return int.from_bytes(Path(name).read_bytes(), sys.byteorder)
-
-
 @case(since=13, until=wire.KEYSPACE_FROM - 1, inside=True)
 def keys_go_as_fast_as_they_come(chapter: int) -> None:
     """A round in which many keys come with a short TTL may also remove many. Otherwise they pile up for as long as the
     load lasts, and the memory with them."""
-    clients, n = 32, 1500
-    with tempfile.NamedTemporaryFile() as file, ExitStack() as stack:
-        file.write(bytes(8))
-        file.flush()
-        server = stack.enter_context(start(chapter, env={"ROUNDS_FILE": file.name, **preload("rounds")}))
+    clients, n, counts = 32, 1500, Counts()
+    with start(chapter, env=counts.env) as server, ExitStack() as stack:
         conns = [stack.enter_context(server.connect()) for _ in range(clients)]
         with paused(server):  # so that all have something in every round
             for i, conn in enumerate(conns):
                 sets = numbered(range(i * n, (i + 1) * n), "set", "key:######", "").encode(chapter)
                 ttls = numbered(range(i * n, (i + 1) * n), "pexpire", "key:######", "1").encode(chapter)
                 conn.send(b"".join(one for pair in zip(sets, ttls) for one in pair))
-            before = _rounds(file.name)
+            counts.reset()
         for conn in conns:
             conn.expect_bytes((answered(chapter, None, "set") + answered(chapter, 1)) * n)
         uses_no_cpu(server, "no key left")
-        rounds = _rounds(file.name) - before
+        rounds = counts.polls
         if rounds > clients * n // 400:
             fail(
                 f"{clients * n} keys came with a TTL of 1 ms; it took {rounds} rounds until all had gone",
