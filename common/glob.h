@@ -9,7 +9,8 @@
 //
 // Where a star does not fit, only the last one passed takes a byte more: whatever an earlier one
 // took, the last could make up for. So there is no recursion, and the time has a bound: the product
-// of the two lengths, which is still long for long ones. Hence the budget.
+// of the two lengths, which is still long for long ones. Hence the budget: each byte of the pattern
+// that is looked at is paid for, a star too, and none is looked at that cannot be paid.
 #pragma once
 
 #include <stdbool.h>
@@ -49,6 +50,13 @@ static inline bool glob_one(const uint8_t **cur, const uint8_t *end, uint8_t c) 
     return part == '?' || part == c;
 }
 
+// Takes `cost` from *budget. Returns whether so much was left; if not, nothing is.
+static inline bool glob_pay(size_t *budget, size_t cost) {
+    bool enough = cost <= *budget;
+    *budget = enough ? *budget - cost : 0;
+    return enough;
+}
+
 // Tells whether all of `text` matches all of `pattern`. Takes what it compares from *budget, and
 // gives up, with false, where nothing is left. Cost: O(pattern * text) at worst.
 static inline bool glob_match(const uint8_t *pattern, size_t pattern_len, const uint8_t *text,
@@ -56,22 +64,23 @@ static inline bool glob_match(const uint8_t *pattern, size_t pattern_len, const 
     const uint8_t *pattern_end = pattern + pattern_len, *text_end = text + text_len;
     const uint8_t *star = NULL, *star_text = NULL; // behind the last star; where it stops taking
     while (text < text_end) {
-        const uint8_t *cur = pattern;
-        if (cur < pattern_end && *cur == '*') {
-            star = pattern = cur + 1;
+        if (pattern < pattern_end && *pattern == '*') {
+            star = ++pattern;
             star_text = text;
+            if (!glob_pay(budget, 1)) {
+                return false;
+            }
             if (star == pattern_end) {
                 return true;
             }
             continue;
         }
-        bool one = cur < pattern_end && glob_one(&cur, pattern_end, *text);
-        size_t cost = (size_t)(cur - pattern) + 1;
-        if (*budget < cost) {
-            *budget = 0;
+        size_t left = (size_t)(pattern_end - pattern);
+        const uint8_t *cur = pattern, *end = pattern + (left < *budget ? left : *budget);
+        bool one = cur < end && glob_one(&cur, end, *text);
+        if (!glob_pay(budget, (size_t)(cur - pattern) + 1)) {
             return false;
         }
-        *budget -= cost;
         if (one) {
             pattern = cur;
             text++;
@@ -82,7 +91,7 @@ static inline bool glob_match(const uint8_t *pattern, size_t pattern_len, const 
             return false;
         }
     }
-    while (pattern < pattern_end && *pattern == '*') {
+    while (pattern < pattern_end && *pattern == '*' && glob_pay(budget, 1)) {
         pattern++;
     }
     return pattern == pattern_end;

@@ -1726,19 +1726,22 @@ static const char *setting_value(const struct setting *setting, char text[32]) {
 // config get pattern...
 static void do_config_get(struct request *req, struct reply *out) {
     bool wanted[k_num_settings] = {false};
-    size_t n = 0, budget = k_max_compared;
+    size_t n = 0, budget = compare_budget(req, 0), left = budget;
     for (int i = 2; i < req->nargs; i++) {
         for (size_t s = 0; s < k_num_settings; s++) {
             const uint8_t *name = (const uint8_t *)k_settings[s].name;
-            if (!wanted[s] && glob_match(req->args[i].data,
-                                         req->args[i].len,
-                                         name,
-                                         strlen(k_settings[s].name),
-                                         &budget)) {
+            if (!wanted[s] &&
+                glob_match(
+                    req->args[i].data, req->args[i].len, name, strlen(k_settings[s].name), &left)) {
                 wanted[s] = true;
                 n++;
             }
         }
+    }
+    g_data.work += budget - left;
+    if (left == 0) {
+        out_long_pattern(req, out);
+        return;
     }
     reply_map(out, n);
     for (size_t s = 0; s < k_num_settings; s++) {
@@ -2043,8 +2046,9 @@ static void do_command_info(struct request *req, struct reply *out) {
         do_command(req, out);
         return;
     }
+    size_t max_size = buf_size(out->buf) + k_max_msg;
     reply_arr(out, (size_t)req->nargs - 2);
-    for (int i = 2; i < req->nargs; i++) {
+    for (int i = 2; i < req->nargs && buf_size(out->buf) <= max_size; i++) {
         const struct command *command = find_command(&req->args[i]);
         if (command) {
             out_command(command, out);
@@ -2074,12 +2078,12 @@ static void do_command_docs(struct request *req, struct reply *out) {
         }
         return;
     }
-    size_t n = 0;
+    size_t n = 0, max_size = buf_size(out->buf) + k_max_msg;
     for (int i = 2; i < req->nargs; i++) {
         n += find_command(&req->args[i]) != NULL;
     }
     reply_map(out, n);
-    for (int i = 2; i < req->nargs; i++) {
+    for (int i = 2; i < req->nargs && buf_size(out->buf) <= max_size; i++) {
         const struct command *command = find_command(&req->args[i]);
         if (command) {
             out_docs(command, out);

@@ -731,21 +731,40 @@ def patterns_of_keys(chapter: int) -> None:
             conn.ask("keys", pattern, expect=AnyOrder(keys))
 
 
+TOO_LONG = Err(4, "ERR the pattern takes too long")
+
+
 @case(since=17, at="do_keys* do_scan* scan_one compare_budget out_long_pattern", ours="Redis goes on and on")
 def patterns_that_take_too_long(chapter: int) -> None:
     """A key of 60,000 bytes fits a pattern of a thousand nearly everywhere, but for the last byte. Whoever compares the
     two gives up and says so: a reply without the key would say that it does not match. Shorter ones are compared to
     the end."""
-    too_long = Err(4, "ERR the pattern takes too long")
     longest, longer = "*" + "a" * 1000 + "b", "*" + "a" * 50 + "b"
     with start(chapter) as server, server.connect() as conn:
         conn.ask("set", "a" * 60_000, "v", expect=OK)
-        asks(conn, ("set other v", OK), (f"keys {longest}", too_long), (f"keys {longer}", []),
+        asks(conn, ("set other v", OK), (f"keys {longest}", TOO_LONG), (f"keys {longer}", []),
              ("keys oth*", [b"other"]))  # fmt: skip
         if chapter >= KEYSPACE_FROM:
-            asks(conn, (f"scan 0 match {longest}", too_long), (f"scan 0 count 1000 match {longer}", [b"0", []]),
-                 (f"scan 0 count 1000 match {longest}", too_long),
+            asks(conn, (f"scan 0 match {longest}", TOO_LONG), (f"scan 0 count 1000 match {longer}", [b"0", []]),
+                 (f"scan 0 count 1000 match {longest}", TOO_LONG),
                  ("scan 0 match oth* count 1000", [b"0", [b"other"]]))  # fmt: skip
+        say(conn)
+
+
+@case(since=17, at="do_keys* do_scan* scan_one do_config_get compare_budget", ours="Redis goes on and on")
+def patterns_of_many_stars(chapter: int) -> None:
+    """A star costs as much as a letter, wherever it stands. Two million of them, for each of a hundred keys, are given
+    up; so is a class of millions of letters."""
+    stars = "*" * 2_000_000
+    with start(chapter) as server, server.connect() as conn:
+        conn.pipeline([["set", f"k{i:02}", "v"] for i in range(100)], [OK] * 100)
+        for pattern in (f"{stars}x", f"k??{stars}x"):
+            conn.ask("keys", pattern, expect=TOO_LONG)
+            if chapter >= KEYSPACE_FROM:
+                conn.ask("scan", 0, "count", 1000, "match", pattern, expect=TOO_LONG)
+        asks(conn, (f"keys {'*' * 1000}k99", [b"k99"]), (f"keys k99{'*' * 1000}", [b"k99"]))
+        conn.ask("config", "get", stars * 8 + "~", expect=TOO_LONG)
+        conn.ask("config", "get", "*[" + "x" * 9_000_000 + "t]*", expect=TOO_LONG)
         say(conn)
 
 
