@@ -55,6 +55,7 @@ enum {
     k_max_works = 200, // keys and pairs that may expire in a round; each request adds one
     k_threads = 4,
     k_large_container_size = 10000, // a worker, not the loop, frees sets with more members
+    k_pair_bytes = 1 << 10,         // bytes of a string that take as long to free as a pair
     k_pairs_a_yield = 64,           // a worker frees this many pairs, then yields
     k_lookahead = 32,               // requests of a batch that wait for memory together
     k_batch_args = 2 * k_max_args,  // strings that a batch has room for
@@ -153,7 +154,7 @@ static struct {
     struct heap heap;        // the deadlines of keys, in milliseconds of the monotonic clock
     size_t max_works;        // keys and pairs that may expire in this round
     struct thread_pool pool;
-    atomic_size_t pairs_left; // in the sets queued for workers: the loop adds, they subtract
+    atomic_size_t pairs_left; // that are queued for workers: the loop adds, they subtract
 } g_data;
 
 // ---- the key space ----
@@ -258,6 +259,26 @@ static void entry_destroy(struct entry *ent) {
     free(ent);
 }
 
+// Returns how long it takes to free the entry, counted in pairs. The names of a large set are not
+// looked at: it has pairs enough.
+static size_t entry_cost(const struct entry *ent) {
+    size_t pairs = entry_pairs(ent), bytes = ent->node.key_len + ent->val_len;
+    if (pairs > 0 && pairs <= k_large_container_size) {
+        struct znode *znode = zset_query(entry_zset(ent), -INFINITY, ent->data, 0, 0);
+        for (; znode; znode = znode_next(znode)) {
+            bytes += znode->node.key_len;
+        }
+    }
+    return pairs > bytes / k_pair_bytes ? pairs : bytes / k_pair_bytes;
+}
+
+// Frees a large string; a worker runs it.
+static void destroy_str_work(void *arg) {
+    size_t cost = entry_cost(arg);
+    entry_destroy(arg);
+    atomic_fetch_sub(&g_data.pairs_left, cost);
+}
+
 // Frees a large set; a worker runs it. If the loop shares the worker's processor, the kernel may
 // let a worker that never sleeps run on for milliseconds while a client waits. So after every few
 // pairs the worker yields. Before that it has the allocator merge these few: if the loop waits for
@@ -265,7 +286,7 @@ static void entry_destroy(struct entry *ent) {
 // is left is always a tree.
 static void destroy_zset_work(void *arg) {
     struct zset *zset = entry_zset(arg);
-    size_t pairs = zset_size(zset);
+    size_t cost = entry_cost(arg);
     struct avl_node *cur = zset->root;
     for (size_t freed = 0; cur;) {
         struct avl_node *next = cur->left ? cur->left : cur->right;
@@ -284,7 +305,7 @@ static void destroy_zset_work(void *arg) {
     }
     zset->root = NULL;
     entry_destroy(arg);
-    atomic_fetch_sub(&g_data.pairs_left, pairs);
+    atomic_fetch_sub(&g_data.pairs_left, cost);
 }
 
 // Removes the TTL of an entry that has left the table, and frees the entry: a small one at once, a
@@ -292,12 +313,13 @@ static void destroy_zset_work(void *arg) {
 static void entry_del(struct entry *ent) {
     entry_clear_ttl(ent);
     g_data.keys_size -= entry_listed_size(ent);
-    size_t pairs = entry_pairs(ent);
-    if (pairs > k_large_container_size) {
-        atomic_fetch_add(&g_data.pairs_left, pairs);
-        thread_pool_queue(&g_data.pool, destroy_zset_work, ent);
+    size_t cost = entry_cost(ent);
+    if (cost > k_large_container_size) {
+        atomic_fetch_add(&g_data.pairs_left, cost);
+        bool is_zset = ent->type == T_ZSET;
+        thread_pool_queue(&g_data.pool, is_zset ? destroy_zset_work : destroy_str_work, ent);
     } else {
-        g_data.work += pairs;
+        g_data.work += cost;
         entry_destroy(ent);
     }
 }
@@ -336,11 +358,18 @@ static struct entry *entry_lookup(const struct slice *key) {
     return ent;
 }
 
+// Tells whether the value can become a string of `len` bytes where it is. A large one that loses much
+// had better die as a whole: the memory that it gives back is as much.
+static bool entry_fits(const struct entry *ent, size_t len) {
+    return ent->type == T_STR &&
+           ent->val_len / k_pair_bytes <= k_large_container_size + len / k_pair_bytes;
+}
+
 // Gives the key the value, whether or not it had one, and takes its TTL away.
 static void entry_set(const struct slice *key, const struct slice *val) {
     struct lookup_key lookup = lookup_key(key);
     struct hnode **link = hm_lookup(&g_data.db, &lookup.node, entry_eq);
-    if (link && container_of(*link, struct entry, node)->type != T_STR) {
+    if (link && !entry_fits(container_of(*link, struct entry, node), val->len)) {
         entry_remove(key);
         link = NULL;
     }
@@ -370,7 +399,7 @@ static bool entry_clear_one(struct hnode *node, void *arg) {
 static bool entry_count_one(struct hnode *node, void *arg) {
     size_t *n = arg;
     const struct entry *ent = container_of(node, struct entry, node);
-    *n += 1 + entry_pairs(ent);
+    *n += 1 + entry_cost(ent);
     return *n <= k_max_freed;
 }
 
@@ -1242,7 +1271,7 @@ static void process_timers(int64_t now_ms) {
             break;
         }
         struct entry *ent = container_of(first.ref, struct entry, heap_idx);
-        works += 1 + entry_pairs(ent);
+        works += 1 + entry_cost(ent);
         entry_drop(ent);
     }
 }

@@ -60,6 +60,7 @@ enum {
     k_threads = 4,
     k_small_db = 1000,              // the loop itself frees a table with no more keys
     k_large_container_size = 10000, // a worker, not the loop, frees sets with more members
+    k_pair_bytes = 1 << 10,         // bytes of a string that take as long to free as a pair
     k_pairs_a_yield = 64,           // a worker frees this many pairs, then yields
     k_lookahead = 32,               // requests of a batch that wait for memory together
     k_batch_args = 1024,            // strings after which a batch ends
@@ -68,6 +69,7 @@ enum {
 
     k_many_args = 1024,         // strings above which a request takes long
     k_arg_cost = 64,            // what each of them counts for
+    k_copied_bytes = 64,        // bytes of a value that count for 1 when they are moved
     k_client_cost = 200,        // what a line of `client list` counts for
     k_max_compared = 100 << 20, // bytes that a pattern is compared with, beside 4 times all keys
     k_max_name = 1024,          // bytes of a connection's name
@@ -208,7 +210,7 @@ static struct {
     struct heap heap;        // the deadlines of keys, in milliseconds of the monotonic clock
     size_t max_works;        // keys and pairs that may expire in this round
     struct thread_pool pool;
-    atomic_size_t pairs_left;    // in the sets queued for workers: the loop adds, they subtract
+    atomic_size_t pairs_left;    // that are queued for workers: the loop adds, they subtract
     const struct command *table; // of all commands
     size_t num_commands;
     const struct command *commands[k_command_slots]; // by their names
@@ -328,6 +330,26 @@ static void entry_destroy(struct entry *ent) {
     free(ent);
 }
 
+// Returns how long it takes to free the entry, counted in pairs. The names of a large set are not
+// looked at: it has pairs enough.
+static size_t entry_cost(const struct entry *ent) {
+    size_t pairs = entry_pairs(ent), bytes = ent->node.key_len + ent->val_len;
+    if (pairs > 0 && pairs <= k_large_container_size) {
+        struct znode *znode = zset_query(entry_zset(ent), -INFINITY, ent->data, 0, 0);
+        for (; znode; znode = znode_next(znode)) {
+            bytes += znode->node.key_len;
+        }
+    }
+    return pairs > bytes / k_pair_bytes ? pairs : bytes / k_pair_bytes;
+}
+
+// Frees a large string; a worker runs it.
+static void destroy_str_work(void *arg) {
+    size_t cost = entry_cost(arg);
+    entry_destroy(arg);
+    atomic_fetch_sub(&g_data.pairs_left, cost);
+}
+
 // Frees a large set; a worker runs it. If the loop shares the worker's processor, the kernel may
 // let a worker that never sleeps run on for milliseconds while a client waits. So after every few
 // pairs the worker yields. Before that it has the allocator merge these few: if the loop waits for
@@ -335,7 +357,7 @@ static void entry_destroy(struct entry *ent) {
 // is left is always a tree.
 static void destroy_zset_work(void *arg) {
     struct zset *zset = entry_zset(arg);
-    size_t pairs = zset_size(zset);
+    size_t cost = entry_cost(arg);
     struct avl_node *cur = zset->root;
     for (size_t freed = 0; cur;) {
         struct avl_node *next = cur->left ? cur->left : cur->right;
@@ -354,7 +376,7 @@ static void destroy_zset_work(void *arg) {
     }
     zset->root = NULL;
     entry_destroy(arg);
-    atomic_fetch_sub(&g_data.pairs_left, pairs);
+    atomic_fetch_sub(&g_data.pairs_left, cost);
 }
 
 // Removes the TTL of an entry that has left the table, and frees the entry: a small one at once, a
@@ -362,12 +384,13 @@ static void destroy_zset_work(void *arg) {
 static void entry_del(struct entry *ent) {
     entry_clear_ttl(ent);
     g_data.keys_size -= entry_listed_size(ent);
-    size_t pairs = entry_pairs(ent);
-    if (pairs > k_large_container_size || (pairs > k_pairs_a_yield && g_data.work > k_turn_work)) {
-        atomic_fetch_add(&g_data.pairs_left, pairs);
-        thread_pool_queue(&g_data.pool, destroy_zset_work, ent);
+    size_t cost = entry_cost(ent);
+    if (cost > k_large_container_size || (cost > k_pairs_a_yield && g_data.work > k_turn_work)) {
+        atomic_fetch_add(&g_data.pairs_left, cost);
+        bool is_zset = ent->type == T_ZSET;
+        thread_pool_queue(&g_data.pool, is_zset ? destroy_zset_work : destroy_str_work, ent);
     } else {
-        g_data.work += pairs;
+        g_data.work += cost;
         entry_destroy(ent);
     }
 }
@@ -420,6 +443,7 @@ static struct entry *entry_write(struct hnode **link, size_t offset, const struc
     struct entry *ent = container_of(*link, struct entry, node);
     size_t len = offset + val->len;
     if (ent->val_len != len) {
+        g_data.work += offset / k_copied_bytes; // all that stays may have to move
         ent = mem_realloc(ent, sizeof(*ent) + ent->node.key_len + len);
         ent->val_len = (uint32_t)len;
         *link = &ent->node;
@@ -431,11 +455,18 @@ static struct entry *entry_write(struct hnode **link, size_t offset, const struc
     return ent;
 }
 
+// Tells whether the value can become a string of `len` bytes where it is. A large one that loses much
+// had better die as a whole: the memory that it gives back is as much.
+static bool entry_fits(const struct entry *ent, size_t len) {
+    return ent->type == T_STR &&
+           ent->val_len / k_pair_bytes <= k_large_container_size + len / k_pair_bytes;
+}
+
 // Gives the key the value, whether or not it had one, and takes its TTL away. Returns its entry.
 static struct entry *entry_set(const struct slice *key, const struct slice *val) {
     struct lookup_key lookup = lookup_key(key);
     struct hnode **link = hm_lookup(&g_data.db, &lookup.node, entry_eq);
-    if (link && container_of(*link, struct entry, node)->type != T_STR) {
+    if (link && !entry_fits(container_of(*link, struct entry, node), val->len)) {
         entry_remove(key);
         link = NULL;
     }
@@ -457,7 +488,7 @@ static bool entry_clear_one(struct hnode *node, void *arg) {
 static bool entry_count_one(struct hnode *node, void *arg) {
     size_t *n = arg;
     const struct entry *ent = container_of(node, struct entry, node);
-    *n += 1 + entry_pairs(ent);
+    *n += 1 + entry_cost(ent);
     return *n <= k_max_freed;
 }
 
@@ -473,9 +504,8 @@ static void db_clear(void) {
 static bool flush_one(struct hnode *node, void *arg) {
     size_t *freed = arg;
     struct entry *ent = container_of(node, struct entry, node);
-    size_t pairs = entry_pairs(ent);
-    if (pairs > k_pairs_a_yield) {
-        atomic_fetch_add(&g_data.pairs_left, pairs);
+    if (entry_pairs(ent) > k_pairs_a_yield) {
+        atomic_fetch_add(&g_data.pairs_left, entry_cost(ent));
         destroy_zset_work(ent);
     } else {
         entry_destroy(ent);
@@ -2768,7 +2798,7 @@ static void process_timers(int64_t now_ms) {
             break;
         }
         struct entry *ent = container_of(first.ref, struct entry, heap_idx);
-        works += 1 + entry_pairs(ent);
+        works += 1 + entry_cost(ent);
         entry_drop(ent);
     }
 }

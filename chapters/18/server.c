@@ -60,6 +60,7 @@ enum {
     k_threads = 4,
     k_small_db = 1000,              // the loop itself frees a table with no more keys
     k_large_container_size = 10000, // a worker, not the loop, frees sets with more members
+    k_pair_bytes = 1 << 10,         // bytes of a string that take as long to free as a pair
     k_pairs_a_yield = 64,           // a worker frees this many pairs, then yields
     k_lookahead = 32,               // requests of a batch that wait for memory together
     k_batch_args = 1024,            // strings after which a batch ends
@@ -68,6 +69,7 @@ enum {
 
     k_many_args = 1024,         // strings above which a request takes long
     k_arg_cost = 64,            // what each of them counts for
+    k_copied_bytes = 64,        // bytes of a value that count for 1 when they are moved
     k_client_cost = 200,        // what a line of `client list` counts for
     k_max_compared = 100 << 20, // bytes that a pattern is compared with, beside 4 times all keys
     k_max_name = 1024,          // bytes of a connection's name
@@ -221,7 +223,7 @@ struct stats {
 struct cycle {
     int64_t effort; // 1 to 10
     int next_db;
-    int64_t start_ms;     // of the last slice
+    int64_t start_ms;     // of the last slice; later, if that took longer than it should
     bool more;            // it had more to do
     double stale_percent; // of the keys with a deadline, as they were found of late
 };
@@ -252,7 +254,7 @@ static struct {
     struct dlist idle_list;  // all connections, the longest idle first
     struct cycle cycle;
     struct thread_pool pool;
-    atomic_size_t pairs_left;    // in the sets queued for workers: the loop adds, they subtract
+    atomic_size_t pairs_left;    // that are queued for workers: the loop adds, they subtract
     const struct command *table; // of all commands
     size_t num_commands;
     const struct command *commands[k_command_slots]; // by their names
@@ -404,6 +406,26 @@ static void entry_destroy(struct entry *ent) {
     free(ent);
 }
 
+// Returns how long it takes to free the entry, counted in pairs. The names of a large set are not
+// looked at: it has pairs enough.
+static size_t entry_cost(const struct entry *ent) {
+    size_t pairs = entry_pairs(ent), bytes = ent->node.key_len + ent->val_len;
+    if (pairs > 0 && pairs <= k_large_container_size) {
+        struct znode *znode = zset_query(entry_zset(ent), -INFINITY, ent->data, 0, 0);
+        for (; znode; znode = znode_next(znode)) {
+            bytes += znode->node.key_len;
+        }
+    }
+    return pairs > bytes / k_pair_bytes ? pairs : bytes / k_pair_bytes;
+}
+
+// Frees a large string; a worker runs it.
+static void destroy_str_work(void *arg) {
+    size_t cost = entry_cost(arg);
+    entry_destroy(arg);
+    atomic_fetch_sub(&g_data.pairs_left, cost);
+}
+
 // Frees a large set; a worker runs it. If the loop shares the worker's processor, the kernel may
 // let a worker that never sleeps run on for milliseconds while a client waits. So after every few
 // pairs the worker yields. Before that it has the allocator merge these few: if the loop waits for
@@ -411,7 +433,7 @@ static void entry_destroy(struct entry *ent) {
 // is left is always a tree.
 static void destroy_zset_work(void *arg) {
     struct zset *zset = entry_zset(arg);
-    size_t pairs = zset_size(zset);
+    size_t cost = entry_cost(arg);
     struct avl_node *cur = zset->root;
     for (size_t freed = 0; cur;) {
         struct avl_node *next = cur->left ? cur->left : cur->right;
@@ -430,18 +452,19 @@ static void destroy_zset_work(void *arg) {
     }
     zset->root = NULL;
     entry_destroy(arg);
-    atomic_fetch_sub(&g_data.pairs_left, pairs);
+    atomic_fetch_sub(&g_data.pairs_left, cost);
 }
 
 // Frees an entry that has left the table: a small one at once, a large one through a worker, which
 // then has it to itself.
 static void entry_del(struct entry *ent) {
-    size_t pairs = entry_pairs(ent);
-    if (pairs > k_large_container_size || (pairs > k_pairs_a_yield && g_data.work > k_turn_work)) {
-        atomic_fetch_add(&g_data.pairs_left, pairs);
-        thread_pool_queue(&g_data.pool, destroy_zset_work, ent);
+    size_t cost = entry_cost(ent);
+    if (cost > k_large_container_size || (cost > k_pairs_a_yield && g_data.work > k_turn_work)) {
+        atomic_fetch_add(&g_data.pairs_left, cost);
+        bool is_zset = ent->type == T_ZSET;
+        thread_pool_queue(&g_data.pool, is_zset ? destroy_zset_work : destroy_str_work, ent);
     } else {
-        g_data.work += pairs;
+        g_data.work += cost;
         entry_destroy(ent);
     }
 }
@@ -515,6 +538,7 @@ static struct entry *entry_write(struct db *db, struct hnode **link, size_t offs
     size_t len = offset + val->len;
     if (ent->val_len != len) {
         struct deadline *deadline = ent->has_deadline ? find_deadline(db, ent) : NULL;
+        g_data.work += offset / k_copied_bytes; // all that stays may have to move
         ent = mem_realloc(ent, sizeof(*ent) + ent->node.key_len + len);
         ent->val_len = (uint32_t)len;
         *link = &ent->node;
@@ -526,6 +550,13 @@ static struct entry *entry_write(struct db *db, struct hnode **link, size_t offs
     return ent;
 }
 
+// Tells whether the value can become a string of `len` bytes where it is. A large one that loses much
+// had better die as a whole: the memory that it gives back is as much.
+static bool entry_fits(const struct entry *ent, size_t len) {
+    return ent->type == T_STR &&
+           ent->val_len / k_pair_bytes <= k_large_container_size + len / k_pair_bytes;
+}
+
 // Gives the key the value, where `link` is what lookup_write() has returned for it. It keeps its
 // deadline, if it has one. Returns its entry.
 static struct entry *entry_set(struct db *db, const struct slice *key, struct hnode **link,
@@ -533,7 +564,7 @@ static struct entry *entry_set(struct db *db, const struct slice *key, struct hn
     int64_t deadline_ms = k_no_deadline;
     struct entry *ent = entry_of(link);
     g_data.dirty++;
-    if (ent && ent->type == T_STR) {
+    if (ent && entry_fits(ent, val->len)) {
         return entry_write(db, link, 0, val);
     }
     if (ent) {
@@ -575,7 +606,7 @@ static bool free_entry(struct hnode *node, void *arg) {
 static bool entry_count_one(struct hnode *node, void *arg) {
     size_t *n = arg;
     const struct entry *ent = container_of(node, struct entry, node);
-    *n += 1 + entry_pairs(ent);
+    *n += 1 + entry_cost(ent);
     return *n <= k_max_freed;
 }
 
@@ -605,9 +636,8 @@ static bool flush_deadline(struct hnode *node, void *arg) {
 
 static bool flush_entry(struct hnode *node, void *arg) {
     struct entry *ent = container_of(node, struct entry, node);
-    size_t pairs = entry_pairs(ent);
-    if (pairs > k_pairs_a_yield) {
-        atomic_fetch_add(&g_data.pairs_left, pairs);
+    if (entry_pairs(ent) > k_pairs_a_yield) {
+        atomic_fetch_add(&g_data.pairs_left, entry_cost(ent));
         destroy_zset_work(ent);
     } else {
         entry_destroy(ent);
@@ -3584,12 +3614,12 @@ static void cycle_step(struct db *db, struct visit *visit) {
 static void run_cycle(void) {
     struct cycle *cycle = &g_data.cycle;
     int64_t percent = k_cycle_percent + extra_effort(2);
-    int64_t end_us = get_monotonic_usec() + k_busy_cycle_ms * 10 * percent;
+    int64_t end_us = get_monotonic_usec() + k_busy_cycle_ms * 1000 * percent / 100;
     struct visit all = {0};
     bool in_time = true;
     cycle->start_ms = get_monotonic_msec();
     g_data.now_ms = get_wall_msec();
-    g_data.work = 0;
+    g_data.work = k_turn_work + 1; // as if the turn were over: workers free all that takes long
     for (int i = 0; i < k_databases && in_time; i++) {
         struct db *db = &g_data.dbs[cycle->next_db];
         struct visit visit = {0};
@@ -3605,6 +3635,9 @@ static void run_cycle(void) {
     double percent_now = all.seen > 0 ? 100.0 * (double)all.stale / (double)all.seen : 0;
     cycle->stale_percent = 0.05 * percent_now + 0.95 * cycle->stale_percent;
     cycle->more = !in_time || cycle->stale_percent > (double)max_stale_percent() / 2;
+    // A step is never cut short. If it took longer than the slice, the next slice begins later.
+    int64_t over_us = get_monotonic_usec() - end_us;
+    cycle->start_ms += over_us > 0 ? over_us * 100 / percent / 1000 : 0;
     g_data.stats.slices_cut_short += !in_time;
 }
 

@@ -200,19 +200,22 @@ def leaves_with_many_keys(chapter: int) -> None:
 
 
 class Frees:
-    """Counts the calls of free() (cases/frees.c): Frees().env goes to start(). With rest, all threads but the first
-    rest
-    for a millisecond after each hundred."""
+    """Counts the calls of free(), and the bytes that the loop gives back (cases/frees.c): Frees().env goes to start().
+    With rest, all threads but the first rest for a millisecond after each hundred calls."""
 
     def __init__(self, rest: bool = False) -> None:
         self.file = tempfile.NamedTemporaryFile()
-        self.file.write(bytes(8))
+        self.file.write(bytes(24))
         self.file.flush()
         os.chmod(self.file.name, 0o666)  # the server may run as another user
         self.env = {"FREES_FILE": self.file.name, **preload("frees"), **({"FREES_REST": "1"} if rest else {})}
 
     def now(self) -> int:
-        return int.from_bytes(Path(self.file.name).read_bytes(), sys.byteorder)
+        return int.from_bytes(Path(self.file.name).read_bytes()[:8], sys.byteorder)
+
+    def loop_bytes(self) -> int:
+        """The bytes that the loop has given back."""
+        return int.from_bytes(Path(self.file.name).read_bytes()[16:], sys.byteorder)
 
 
 @case(since=6)
