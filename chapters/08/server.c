@@ -25,6 +25,8 @@
 enum {
     k_max_msg = 4096,
     k_max_freed = 100000,
+    k_max_accepts = 1000,    // connections accepted in one round
+    k_max_dropped = 4 << 20, // bytes behind a bad message after which its client is cut off
     k_accept_retry_ms = 100,
 };
 
@@ -65,6 +67,7 @@ struct conn {
     size_t wbuf_size;
     size_t wbuf_sent;
     uint8_t wbuf[4 + k_max_msg];
+    size_t dropped; // bytes that came behind a bad message
 };
 
 static struct {
@@ -373,11 +376,16 @@ static void state_res(struct conn *conn) {
 }
 
 // Reads what still comes behind a bad message, and drops it. We must not close yet: a close with
-// input unread sends a reset, and that destroys replies which are still on their way.
+// input unread sends a reset, and that destroys replies which are still on their way. A client that
+// sends k_max_dropped bytes is not reading them anyway: a reset is what ends it.
 static void state_bad(struct conn *conn) {
     uint8_t unread[4096];
     ssize_t n = recv(conn->fd, unread, sizeof(unread), 0);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+    if (n > 0) {
+        conn->dropped += (size_t)n;
+    }
+    bool gone = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+    if (gone || conn->dropped > k_max_dropped) {
         conn->state = STATE_END;
     }
 }
@@ -434,7 +442,7 @@ static bool accept_new_conn(void) {
     conn->fd = connfd;
     conn->state = STATE_REQ;
     conn->eof = false;
-    conn->rbuf_size = conn->wbuf_size = conn->wbuf_sent = 0;
+    conn->rbuf_size = conn->wbuf_size = conn->wbuf_sent = conn->dropped = 0;
     g_data.fd2conn[connfd] = conn;
     return true;
 }
@@ -486,7 +494,7 @@ static bool one_round(void) {
             return false;
         }
         if ((int)fd == g_data.listen_fd) {
-            while (accept_new_conn()) {
+            for (int left = k_max_accepts; left > 0 && accept_new_conn(); left--) {
             }
         } else {
             connection_io(g_data.fd2conn[fd]);

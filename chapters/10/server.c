@@ -30,6 +30,8 @@ enum {
     k_turn_work = 64 << 10, // work that ends a connection's turn: see g_data.work
     k_max_kept = 64 << 10,  // a larger buffer that is mostly empty is shrunk
     k_max_freed = 100000,
+    k_max_accepts = 1000,    // connections accepted in one round
+    k_max_dropped = 4 << 20, // bytes behind a bad message after which its client is cut off
     k_accept_retry_ms = 100,
 };
 
@@ -63,6 +65,7 @@ struct conn {
     bool eof;        // the client has sent all it will send
     bool bad;        // the client has sent a bad message
     bool put_aside;  // the next request in rbuf takes long: it waits for serve_long()
+    size_t dropped;  // bytes that came behind a bad message
     struct buf rbuf; // received, not answered yet
     struct buf wbuf; // answered, not sent yet
 };
@@ -444,11 +447,16 @@ static void state_res(struct conn *conn) {
 }
 
 // Reads what still comes behind a bad message, and drops it. We must not close yet: a close with
-// input unread sends a reset, and that destroys replies which are still on their way.
+// input unread sends a reset, and that destroys replies which are still on their way. A client that
+// sends k_max_dropped bytes is not reading them anyway: a reset is what ends it.
 static void state_bad(struct conn *conn) {
     uint8_t unread[4096];
     ssize_t n = recv(conn->fd, unread, sizeof(unread), 0);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+    if (n > 0) {
+        conn->dropped += (size_t)n;
+    }
+    bool gone = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+    if (gone || conn->dropped > k_max_dropped) {
         conn->state = STATE_END;
     }
 }
@@ -583,7 +591,7 @@ static bool one_round(void) {
             return false;
         }
         if ((int)fd == g_data.listen_fd) {
-            while (accept_new_conn()) {
+            for (int left = k_max_accepts; left > 0 && accept_new_conn(); left--) {
             }
         } else if (g_data.fd2conn[fd]->state != STATE_LONG) {
             connection_io(g_data.fd2conn[fd]);

@@ -46,6 +46,8 @@ enum {
     k_pair_cost = 16,       // what a pair that a request passes counts for: see g_data.work
     k_max_pairs = k_max_msg / (k_str_head + 9), // no more fit into a reply, even with empty names
     k_max_freed = 100000,
+    k_max_accepts = 1000,    // connections accepted in one round
+    k_max_dropped = 4 << 20, // bytes behind a bad message after which its client is cut off
     k_accept_retry_ms = 100,
     k_send_buffer = 128 << 10, // bytes that the kernel buffers for a client; Linux doubles it
     k_idle_timeout_ms = 5000,
@@ -117,6 +119,7 @@ struct conn {
     bool eof;        // the client has sent all it will send
     bool bad;        // the client has sent a bad message
     bool put_aside;  // the next request in rbuf takes long: it waits for serve_long()
+    size_t dropped;  // bytes that came behind a bad message
     struct buf rbuf; // received, not answered yet
     struct buf wbuf; // answered, not sent yet
     struct dlist idle_node;
@@ -1050,13 +1053,17 @@ static void state_res(struct conn *conn) {
 }
 
 // Reads what still comes behind a bad message, and drops it. We must not close yet: a close with
-// input unread sends a reset, and that destroys replies which are still on their way.
+// input unread sends a reset, and that destroys replies which are still on their way. A client that
+// sends k_max_dropped bytes is not reading them anyway: a reset is what ends it.
 static void state_bad(struct conn *conn) {
     uint8_t unread[4096];
     ssize_t n = recv(conn->fd, unread, sizeof(unread), 0);
     if (n > 0) {
         renew_idle(conn);
-    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        conn->dropped += (size_t)n;
+    }
+    bool gone = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+    if (gone || conn->dropped > k_max_dropped) {
         conn->state = STATE_END;
     }
 }
@@ -1261,7 +1268,7 @@ static bool one_round(void) {
             return false;
         }
         if ((int)fd == g_data.listen_fd) {
-            while (accept_new_conn()) {
+            for (int left = k_max_accepts; left > 0 && accept_new_conn(); left--) {
             }
         } else {
             struct conn *conn = g_data.fd2conn[fd];

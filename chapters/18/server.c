@@ -53,9 +53,10 @@ enum {
     // A pair takes 6 bytes of a reply at least, where its name is empty.
     k_max_pairs = k_max_msg / 6,
     k_max_freed = 100000,
+    k_max_accepts = 1000,    // connections accepted in one round
+    k_max_dropped = 4 << 20, // bytes behind a bad message after which its client is cut off
     k_accept_retry_ms = 100,
     k_send_buffer = 128 << 10, // bytes that the kernel buffers for a client; Linux doubles it
-    k_max_dropped = 4 << 20,   // bytes behind a bad request after which its client is cut off
     k_idle_timeout_ms = 5000,
     k_threads = 4,
     k_small_db = 1000,              // the loop itself frees a table with no more keys
@@ -198,7 +199,7 @@ struct conn {
     bool bad;        // the client has sent a bad request, or quit: it gets no more replies
     bool put_aside;  // the next request in rbuf takes long: it waits for serve_long()
     bool resp3;      // replies are in version 3 of RESP
-    size_t dropped;  // bytes that came behind a bad request
+    size_t dropped;  // bytes that came behind a bad message
     struct buf rbuf; // received, not answered yet
     struct buf wbuf; // answered, not sent yet
     struct resp_parser parser; // how much of the first request in rbuf is there
@@ -3377,7 +3378,7 @@ static void state_res(struct conn *conn) {
     }
 }
 
-// Reads what still comes behind a bad request, and drops it. We must not close yet: a close with
+// Reads what still comes behind a bad message, and drops it. We must not close yet: a close with
 // input unread sends a reset, and that destroys replies which are still on their way. A client that
 // sends k_max_dropped bytes is not reading them anyway: a reset is what ends it.
 static void state_bad(struct conn *conn) {
@@ -3776,7 +3777,7 @@ static bool serve_events(int n) {
         if (g_data.stopping || what == &g_data.stop_pipe) {
             go_on = false;
         } else if (what == &g_data.listen_fd) {
-            while (accept_new_conn()) {
+            for (int left = k_max_accepts; left > 0 && accept_new_conn(); left--) {
             }
         } else if (!waits_for_us(what)) {
             connection_io(what);

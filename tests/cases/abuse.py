@@ -1,6 +1,7 @@
 """Abuse (06 and later): whatever a client does, others are served, and nothing leaks, grows or spins."""
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import resource
@@ -29,7 +30,7 @@ __tracebackhide__ = settings.__tracebackhide__
 
 LOOKS_AT = (
     "one_request watch unwatch accept_new_conn conn_done connection_io try_one_request try_*_buffer state_* "
-    "reject_input one_round k_turn_work"
+    "reject_input one_round serve_events k_turn_work"
 )
 WAITS = "does it wait for a client that says nothing? A connection that is not ready must hold up nobody."
 
@@ -261,6 +262,24 @@ def accepts_until_nobody_waits(chapter: int) -> None:
             )
 
 
+@case(since=6, inside=True)
+def accepts_a_thousand_at_most(chapter: int) -> None:
+    """So many wait that to accept all of them takes long: between some and the others the server looks who is ready."""
+    counts, n = Counts(), many(1500)
+    with start(chapter, env=counts.env) as server, ExitStack() as stack:
+        say(stack.enter_context(server.connect()))
+        before = server.fd_count()
+        with paused(server):
+            for _ in range(n):
+                stack.enter_context(server.connect())
+        wait_until(lambda: server.fd_count() == before + n, "all who wait are accepted")
+        if counts.most_accepts > 1000:
+            fail(
+                f"{n} connections waited, and the server called accept {counts.most_accepts} times in one round",
+                "is everybody accepted before anybody else is served?", "1000 times at most",
+            )
+
+
 @case(since=6)
 def thousands_come_stall_reset_and_go(chapter: int) -> None:
     """No descriptor is lost, memory does not grow, and one connection through it all is served."""
@@ -438,6 +457,21 @@ def _read_late(chapter: int, junk: int) -> None:
         still_serves(server)
         conn.expect_bytes(encode_replies(chapter, replies))
         conn.expect_refused()
+
+
+@case(since=6)
+def sends_for_ever(chapter: int) -> None:
+    """A client sends on and on behind a bad message, and never reads. It is cut off, and the others are served."""
+    most, sent = 256 << 20, 0
+    with start(chapter) as server, socket.create_connection(("127.0.0.1", server.port), limit(10)) as sock:
+        sock.sendall(codec(chapter).bad)
+        with contextlib.suppress(ConnectionError):
+            while sent < most:
+                sent += sock.send(b"x" * 65536)
+        if sent >= most:
+            fail("a client has sent 256 MiB behind a bad message, and is still connected",
+                 "what is thrown away has to be counted: cut off a client that sends on and on")  # fmt: skip
+        still_serves(server)
 
 
 @case(since=6)

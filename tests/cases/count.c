@@ -1,6 +1,6 @@
 // count.c: preloaded into a server (LD_PRELOAD), it counts calls in the file that COUNT_FILE names:
-// five u64 in the order of the machine, for poll (and epoll_wait), accept, read and write (on sockets;
-// recv and send count as these), and epoll_ctl.
+// six u64 in the order of the machine, for poll (and epoll_wait), accept, read and write (on sockets;
+// recv and send count as these), and epoll_ctl; the last is the most calls of accept between two polls.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,10 +21,12 @@ enum {
     READS,
     WRITES,
     CONTROLS,
+    MOST_ACCEPTS,
     COUNTS,
 };
 
 static _Atomic uint64_t *g_counts;
+static _Atomic uint64_t g_accepts; // since the last poll
 
 __attribute__((constructor)) static void open_file(void) {
     const char *name = getenv("COUNT_FILE");
@@ -46,7 +48,10 @@ static void count_on_socket(int fd, int what) {
 
 int poll(struct pollfd *fds, nfds_t nfds, int timeout) {
     int (*next)(struct pollfd *, nfds_t, int) = dlsym(RTLD_NEXT, "poll");
-    g_counts[POLLS] += timeout != 0 || nfds > 1; // msg() asks for one without waiting: not counted
+    if (timeout != 0 || nfds > 1) { // msg() asks for one without waiting: not counted
+        g_counts[POLLS]++;
+        g_accepts = 0;
+    }
     return next(fds, nfds, timeout);
 }
 
@@ -58,6 +63,7 @@ int __poll_chk(struct pollfd *fds, nfds_t nfds, int timeout, size_t size) {
 int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout) {
     int (*next)(int, struct epoll_event *, int, int) = dlsym(RTLD_NEXT, "epoll_wait");
     g_counts[POLLS]++;
+    g_accepts = 0;
     return next(epfd, events, max, timeout);
 }
 
@@ -70,6 +76,9 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event) {
 int accept(int fd, struct sockaddr *addr, socklen_t *len) {
     int (*next)(int, struct sockaddr *, socklen_t *) = dlsym(RTLD_NEXT, "accept");
     g_counts[ACCEPTS]++;
+    if (++g_accepts > g_counts[MOST_ACCEPTS]) {
+        g_counts[MOST_ACCEPTS] = g_accepts;
+    }
     return next(fd, addr, len);
 }
 

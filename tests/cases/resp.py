@@ -222,20 +222,6 @@ def http_is_cut_off(chapter: int) -> None:
 
 
 @case(since=17)
-def sends_for_ever(chapter: int) -> None:
-    """A client does not read why its request is bad, and sends on and on. It is cut off, and the others are served."""
-    most, sent = 256 * MIB, 0
-    with start(chapter) as server, socket.create_connection(("127.0.0.1", server.port), settings.limit(10)) as sock:
-        sock.sendall(b"*x\r\n")
-        with contextlib.suppress(ConnectionError):
-            while sent < most:
-                sent += sock.send(b"x" * 65536)
-        if sent >= most:
-            fail("a client has sent 256 MiB behind a bad request, and is still connected")
-        still_serves(server)
-
-
-@case(since=17)
 def protocol_errors_one_byte_at_a_time(chapter: int) -> None:
     """The error is seen when its last byte comes, and not guessed before."""
     with start(chapter) as server:

@@ -161,7 +161,6 @@ PERHAPS = {
     "processes.client_whose_server_hangs_up": CLIENT,
     "processes.leaves_with_many_keys": "at the end the system takes all memory back: do not free millions of keys one "
     "by one",
-    "resp.sends_for_ever": "a client that sends on behind a bad request is cut off after some bytes, or some time",
     "resp.mutated_streams": "the last lines are the stream: send it to redis-server as well, and compare",
     "resp.claims_are_not_asked_for": "a length alone must cost nothing: let the buffer grow as the bytes come",
     "strings.wrong_numbers_of_arguments": "the command is known, its arguments are not right: an error of its own, "
