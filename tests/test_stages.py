@@ -40,6 +40,12 @@ def test_the_tools_can_read_it(path: str) -> None:
         pytest.fail(str(problem), pytrace=False)
 
 
+@pytest.mark.parametrize("path", [path for path in FILES if path.startswith("chapters/")])
+def test_a_program_says_of_which_chapter_it_is(path: str) -> None:
+    _, chapter, name = path.split("/")
+    assert (ROOT / path).read_text().startswith(f"// {name}, chapter {chapter}: ")
+
+
 @pytest.mark.parametrize("name", LATER)
 def test_the_readme_says_what_has_changed(name: str) -> None:
     try:

@@ -1,4 +1,4 @@
-// levels.c: how many levels do the items of a heap move?
+// levels.c, chapter 13: how many levels do the items of a heap move?
 //
 //     ./levels [items]        a million of them, if you name no number
 //

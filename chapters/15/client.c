@@ -1,4 +1,4 @@
-// client.c, chapter 14: the thread pool
+// client.c, chapter 15: waiting for memory
 //
 // The client of chapter 12, unchanged. Sends its arguments as one command and prints the reply;
 // without arguments it reads commands from standard input.
