@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -249,17 +250,19 @@ static bool send_req(struct server *server, const struct slice *args, size_t nar
     return can;
 }
 
-// Reads one reply and prints it.
-static void read_res(struct server *server) {
+// Reads one reply and prints it. Returns whether it is a simple string, such as OK.
+static bool read_res(struct server *server) {
     if (server->skips) {
         skip_reply(server); // what the server says of itself; an error if it speaks version 2 alone
         server->skips = false;
     }
+    bool ok = read_value(server).type == '+';
     print_reply(server, k_max_depth);
     if (buf_size(&server->rbuf) > 0) {
         bad_reply("more than one value");
     }
     flush_stdout();
+    return ok;
 }
 
 // ---- many commands ----
@@ -271,11 +274,48 @@ static bool hung_up(int fd) {
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
+static bool is_word(const struct slice *arg, const char *word) {
+    return arg->len == strlen(word) && strncasecmp((const char *)arg->data, word, arg->len) == 0;
+}
+
+// Notes in `selected` the last command that has selected a database. The server has taken `args`.
+static void note_selected(const struct resp_args *args, struct buf *selected) {
+    bool selects = is_word(&args->items[0], "select");
+    if (selects || is_word(&args->items[0], "reset")) {
+        buf_truncate(selected, 0);
+    }
+    if (selects) {
+        resp_encode(args->items, args->n, selected);
+    }
+}
+
+// Connects again, and sends what note_selected() has noted: to the server, this client is a new one,
+// and its database is 0. Ends the program where the server does not take it: the next command would
+// go to the wrong database.
+static void connect_again(struct server *server, const struct buf *selected) {
+    msg("the server has closed the connection: connecting again");
+    close_server(server);
+    *server = connect_server();
+    if (buf_size(selected) == 0) {
+        return;
+    }
+    if (write_all(server->fd, buf_data(selected), buf_size(selected)) < 0) {
+        die("write");
+    }
+    if (read_value(server).type != '+') {
+        read_res(server);
+        msg("the database cannot be selected again: nothing more is sent");
+        exit(1);
+    }
+    skip_reply(server);
+}
+
 // Sends what standard input says, line by line. Returns the exit status.
 static int serve_input(void) {
     struct server server = connect_server();
     bool prompt = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     struct resp_args args = {0};
+    struct buf selected = {0}; // see note_selected()
     char *line = NULL;
     size_t cap = 0;
     int status = 0;
@@ -298,14 +338,12 @@ static int serve_input(void) {
             status = 1;
         } else if (args.n > 0) {
             if (hung_up(server.fd)) {
-                msg("the server has closed the connection: connecting again");
-                close_server(&server);
-                server = connect_server();
+                connect_again(&server, &selected);
             }
-            if (send_req(&server, args.items, args.n)) {
-                read_res(&server);
-            } else {
+            if (!send_req(&server, args.items, args.n)) {
                 status = 1;
+            } else if (read_res(&server)) {
+                note_selected(&args, &selected);
             }
         }
         free(words);
@@ -314,6 +352,7 @@ static int serve_input(void) {
         printf("\n");
     }
     resp_args_dispose(&args);
+    buf_dispose(&selected);
     free(line);
     close_server(&server);
     return status;

@@ -782,6 +782,46 @@ def nobody_to_connect_to_again(chapter: int) -> None:
         fail(f"a server that has left for good: status {status} and {out!r}")
 
 
+@case(since=18, inside=True)
+def selects_its_database_again(chapter: int) -> None:
+    """The server leaves between two commands, and the database was not 0: it is selected again before anything else
+    is sent. Where the server refuses that, nothing more is sent."""
+    again = b"the server has closed the connection: connecting again\n"
+    refused = b"(err) ERR no\nthe database cannot be selected again: nothing more is sent\n"
+    for then, printed, more in ((b"+OK\r\n", b"(int) 7\n", ["get k"]), (b"-ERR no\r\n", refused, [])):
+        heard: List[bytes] = []
+        replies = [[b"+OK\r\n", b"-ERR no\r\n", b":7\r\n"], [then, b":7\r\n"]]
+        left: List[int] = []
+        with FakeServer(_leaves_behind(chapter, replies, heard, left)) as fake, Typist(chapter, fake.port) as client:
+            client.type(b"Select 3\nselect x\nget a\n")
+            client.expect(b"(str) OK\n(err) ERR no\n(int) 7\n")
+            wait_until(lambda: bool(left), "the server has left")
+            client.type(b"get k\n")
+            came = client.end()
+        sent = [line.split() for line in ["Select 3", "select x", "get a", "Select 3", *more]]
+        if came != (again + printed, int(not more)) or heard != bodies(chapter, *sent):
+            fail(f"a server that leaves, and answers select with {then!r} then: {came}, and it has got {heard}",
+                 "to the server, the client that connects again is a new one: its database is 0",
+                 (again + printed).decode())  # fmt: skip
+
+
+def _leaves_behind(chapter: int, replies: List[List[bytes]], requests: List[bytes], left: List[int]) -> Handler:
+    """Each connection is given the next of the replies, one a request, and an end."""
+
+    def serve(sock: socket.socket) -> None:
+        for reply in replies.pop(0):
+            body = read_request(sock, chapter)
+            if body is None:
+                return
+            requests.append(body)
+            sock.sendall(reply)
+        sock.shutdown(socket.SHUT_WR)
+        left.append(1)
+        half_close(sock)
+
+    return serve
+
+
 @case(since=9)
 def a_command_is_never_sent_twice(chapter: int) -> None:
     """The server takes it and hangs up instead of an answer: nobody knows whether it was executed."""
