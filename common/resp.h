@@ -254,8 +254,10 @@ static inline bool resp_split(const uint8_t *line, size_t len, uint8_t *words,
             return true;
         }
         uint8_t *word = words;
-        while (line < end && !resp_ends_word(*line)) {
-            if (*line != '"' && *line != '\'') {
+        bool quoted = false; // what stands in quotes ends its word
+        while (line < end && !quoted && !resp_ends_word(*line)) {
+            quoted = *line == '"' || *line == '\'';
+            if (!quoted) {
                 *words++ = *line++;
             } else if (!(line = resp_quoted(line + 1, end, &words))) {
                 return false;

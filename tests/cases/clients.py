@@ -343,6 +343,8 @@ LINES: List[Tuple[bytes, Optional[List[bytes]]]] = [
     (b"set k a'b c' d", [b"set", b"k", b"ab c", b"d"]),
     (b'"get" \'k\'', [b"get", b"k"]),
     (b'"ge\\x74" k', [b"get", b"k"]),
+    (b'"get"\x0bk', [b"get", b"k"]),
+    (b"s'et'\x0c\"k\" 'v'", [b"set", b"k", b"v"]),
     (b"\xc3\xbc \xff\xfe", [b"\xc3\xbc", b"\xff\xfe"]),
     (b'set k "\xc3\xbc\xff"', [b"set", b"k", b"\xc3\xbc\xff"]),
     (b"# set k", [b"#", b"set", b"k"]),

@@ -184,25 +184,25 @@ def _number(text: bytes, at: int, what: str, most: int) -> int:
 
 
 ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
-WORD = re.compile(rb"""\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\'|[^'\\]|\\(?!'))*)'|([^\s"']+))""", re.DOTALL)
+WORD = re.compile(rb"""\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\'|[^'\\]|\\(?!'))*)'|([^ \t\r\n"']+))""", re.DOTALL)
 
 
 def split_inline(line: bytes) -> List[bytes]:
     """The words of a line, quoted as redis-cli does. WireError where the quotes are not in balance."""
     words: List[bytes] = []
-    at, open_word = 0, False
+    at, ended = 0, True
     while line[at:].strip():
-        blank = line[at : at + 1].isspace()
+        ended = ended or line[at] in b" \t\r\n"  # before a word, more of them are blanks
         match = WORD.match(line, at)
         if not match:
             raise WireError(at, "unbalanced quotes in request")
         quoted = match[3] is None
         piece = match[3] if not quoted else _unescaped(match[1]) if match[1] is not None else _single(match[2])
-        if open_word and not blank:
-            words[-1] += piece
-        else:
+        if ended:
             words.append(piece)
-        at, open_word = match.end(), True
+        else:
+            words[-1] += piece
+        at, ended = match.end(), quoted
         if quoted and line[at : at + 1].strip():
             raise WireError(at, "unbalanced quotes in request")
     return words
