@@ -38,9 +38,10 @@ static inline size_t buf_size(const struct buf *buf) {
     return buf->tail - buf->head;
 }
 
-// Returns the first byte; buf_size() of them are there. Borrowed from the buffer.
+// Returns the first byte; buf_size() of them are there. Borrowed from the buffer. (In C, NULL + 0 is
+// undefined.)
 static inline uint8_t *buf_data(const struct buf *buf) {
-    return buf->data + buf->head;
+    return buf->head > 0 ? buf->data + buf->head : buf->data;
 }
 
 // Moves the bytes to a new allocation of `cap` bytes, which has room for them.

@@ -79,6 +79,11 @@ static inline void resp_args_clear(struct resp_args *args) {
     }
 }
 
+// Returns the strings from the one with this number on, NULL where there never was any. Borrowed.
+static inline const struct slice *resp_args_from(const struct resp_args *args, size_t first) {
+    return first > 0 ? args->items + first : args->items; // in C, NULL + 0 is undefined
+}
+
 // Frees what `args` owns.
 static inline void resp_args_dispose(struct resp_args *args) {
     free(args->items);

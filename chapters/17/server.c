@@ -2318,18 +2318,18 @@ static void reject_input(struct conn *conn, const char *error) {
 // and good.
 static bool parse_next(struct conn *conn, struct batch *batch) {
     size_t size = buf_size(&conn->rbuf) - batch->size, first = g_data.args.n;
-    const uint8_t *data = buf_data(&conn->rbuf) + batch->size;
     struct resp_parser parser = batch->n == 0 ? conn->parser : (struct resp_parser){0};
     if (size == 0) {
         return false;
     }
+    const uint8_t *data = buf_data(&conn->rbuf) + batch->size;
     enum resp_status status = resp_parse(&parser, data, size, &g_data.args, batch->error);
     if (status != RESP_DONE) {
         batch->bad = status == RESP_BAD;
         batch->rest = parser;
         return false;
     }
-    const struct slice *args = g_data.args.items + first;
+    const struct slice *args = resp_args_from(&g_data.args, first);
     struct request *req = &batch->requests[batch->n];
     *req = (struct request){.conn = conn, .size = parser.pos, .first = first};
     req->nargs = (int)(g_data.args.n - first);
@@ -2359,7 +2359,8 @@ static bool parse_batch(struct conn *conn, struct batch *batch) {
         more = parse_next(conn, batch);
     }
     for (int i = 0; i < batch->n; i++) {
-        batch->requests[i].args = g_data.args.items + batch->requests[i].first;
+        struct request *req = &batch->requests[i];
+        req->args = resp_args_from(&g_data.args, req->first);
     }
     return more;
 }

@@ -107,7 +107,9 @@ time_t time(time_t *now) {
 // Begins a call that waits for `ns`, for ever where that is negative. Returns when it is over.
 static int64_t begin(int64_t ns) {
     g_shared->rounds++;
-    return g_shared->until = ns < 0 ? INT64_MAX : g_shared->mono + ns;
+    int64_t until = ns < 0 ? INT64_MAX : g_shared->mono + ns;
+    g_shared->until = until;
+    return until;
 }
 
 // Tells whether the call is over, now that it has found nothing ready. `asked`, and then `now`, were read

@@ -5,6 +5,7 @@ machine that others may use as well, a test that fails has a second try by itsel
 """
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -41,6 +42,7 @@ STEPS = [
     Step("tests fail for servers that are wrong", "gcc pytest", "make broken"),
     Step("exercises, from both sides", "gcc pytest", "make exercises-check"),
     Step("tests with address and undefined", "gcc pytest address,undefined", "make asan"),
+    Step("tests with undefined, of clang", "pytest clang:undefined", "make ubsan"),
     Step("tests with the thread sanitizer", "gcc pytest thread", "make tsan"),
     Step("the text says what the sources say", "gcc pytest", "make book-check"),
     Step("the book in a browser", "pytest chromium", "make site-check"),
@@ -52,6 +54,7 @@ PACKAGES = {
     "pytest": "python3-pytest",
     "address,undefined": "libgcc-12-dev, or the one of your gcc",
     "thread": "libgcc-12-dev, or the one of your gcc",
+    "clang:undefined": "clang libclang-rt-dev",
     "-m32": "gcc-multilib",
     "musl-gcc": "musl-tools",
 }
@@ -69,16 +72,19 @@ class Result(NamedTuple):
 
 
 def has(tool: str) -> bool:
-    """Is it installed? A sanitizer or -m32 is when a program can be built with it."""
+    """Is it installed? A sanitizer (clang:name for those of clang) or -m32 is when a program can be built with it."""
     if tool == "pytest":
         return python_with("pytest") is not None
     if tool in PACKAGES and shutil.which(tool) is None:
-        option = tool if tool.startswith("-") else f"-fsanitize={tool}"
+        compiler, _, name = tool.rpartition(":")
+        option = tool if tool.startswith("-") else f"-fsanitize={name}"
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder) / "empty.c"
             source.write_text("#include <sys/socket.h>\nint main(void) { return 0; }\n")
-            command = [os.environ.get("CC", "cc"), option, str(source), "-o", f"{folder}/empty"]
-            return subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 0
+            command = [compiler or os.environ.get("CC", "cc"), option, str(source), "-o", f"{folder}/empty"]
+            with contextlib.suppress(FileNotFoundError):
+                return subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 0
+            return False
     return shutil.which(tool) is not None
 
 

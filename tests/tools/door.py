@@ -41,8 +41,9 @@ VARIABLES = """SERVER CLIENT HEADERS ARGS PORT BIND HOST IDLE_TIMEOUT_MS HASH_SE
 NEEDS = {
     "cc": "all NN run test demo build broken asan tsan bench bench-quick bench-full book-check check watch valgrind "
     "exercises-check grade grade-all hunts class-check fuzz redis-check",
-    "pytest": "test broken fuzz redis-check asan tsan book-check check watch exercises-check grade grade-all hunts "
-    "class-check site-check",
+    "pytest": "test broken fuzz redis-check asan tsan ubsan book-check check watch exercises-check grade "
+    "grade-all hunts class-check site-check",
+    "clang": "ubsan",
     "valgrind": "valgrind",
     "clang-format": "format format-check",
 }

@@ -1,7 +1,7 @@
 # The part of the Makefile for those who change the workbook. The Makefile includes it.
 
-.PHONY: broken asan tsan fuzz redis-check exercises-check book-check book-update site-check check-all valgrind format \
-    format-check
+.PHONY: broken asan tsan ubsan fuzz redis-check exercises-check book-check book-update site-check check-all valgrind \
+    format format-check
 
 forward-%: ; @$(python) tests/tools/forward.py $*
 broken: build ; @$(run) broken -- $(ARGS)
@@ -12,12 +12,19 @@ new_only = $(if $(HEADERS),,-m "not carried and not again")
 asan: export SAN = address,undefined
 tsan: export SAN = thread
 raced = $(firstword $(threaded)) $(lastword $(threaded))
-asan tsan: export B = build/$@
+asan tsan ubsan: export B = build/$@
 asan: ; @$(side_by_side) build && $(run) $(CHAPTERS) -- $(new_only) $(ARGS)
 tsan: ; @$(side_by_side) $(raced:%=build-%) && $(run) $(raced) -- $(new_only) $(ARGS)
 
+# Clang knows more of what is undefined: in the last chapter of each language.
+ubsan: export SAN = undefined
+ubsan: export CC = clang
+last_two = $(lastword $(filter-out $(resp_chapters),$(CHAPTERS))) $(speaks_resp)
+ubsan: ; @$(side_by_side) $(last_two:%=build-%) && $(run) $(last_two) -- $(new_only) $(ARGS)
+
 # The last chapter that speaks RESP: random requests, beside Redis too; and its cases with Redis in its place.
-speaks_resp := $(lastword $(filter 17 18 19 2%,$(CHAPTERS)))
+resp_chapters := $(filter 17 18 19 2%,$(CHAPTERS))
+speaks_resp := $(lastword $(resp_chapters))
 fuzz: export SAN = address,undefined
 fuzz: export B = build/asan
 fuzz: export FUZZ_SECONDS ?= 60
