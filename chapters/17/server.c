@@ -2248,6 +2248,7 @@ static void do_request(struct request *req, struct reply *out) {
     if (req->nargs <= k_many_args || may_take(req, (size_t)req->nargs * k_arg_cost)) {
         req->conn->last = req->command;
         req->command->f(req, out);
+        g_data.stats.commands += !req->takes_long;
     }
 }
 
@@ -2462,7 +2463,6 @@ static bool answer(struct conn *conn, struct request *req) {
         return false;
     }
     g_data.max_works++; // a request may add a key: let one more expire
-    g_data.stats.commands++;
     buf_consume(&conn->rbuf, req->size);
     return true;
 }

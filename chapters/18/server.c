@@ -3049,6 +3049,7 @@ static void do_request(struct request *req, struct reply *out) {
     if (req->nargs <= k_many_args || may_take(req, (size_t)req->nargs * k_arg_cost)) {
         req->conn->last = req->command;
         req->command->f(req, out);
+        g_data.stats.commands += !req->takes_long;
     }
 }
 
@@ -3267,7 +3268,6 @@ static bool answer(struct conn *conn, struct request *req) {
     if (conn->put_aside) {
         return false;
     }
-    g_data.stats.commands++;
     buf_consume(&conn->rbuf, req->size);
     return true;
 }
