@@ -11,7 +11,8 @@
 // machine does that is busy with others, or a person with Ctrl-Z.
 //
 // Time may also pass while the server works: to read a message with the word "time-passes", or to make
-// a number of the text "0.271828", sets both clocks on by `passes` nanoseconds.
+// a number of the text "0.271828", sets both clocks on by `passes` nanoseconds; and so does each look at
+// the monotonic clock, by `look` nanoseconds.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -41,6 +42,7 @@ struct shared {
     _Atomic uint64_t rounds;  // calls that may wait
     _Atomic uint64_t watched; // descriptors that poll() was given last
     _Atomic int64_t hold;     // 0; or 1, set by the test: hold the server; or 2: it is held
+    _Atomic int64_t look;     // nanoseconds: what a look at the monotonic clock takes
 };
 
 static struct shared *g_shared;
@@ -69,7 +71,8 @@ int clock_gettime(clockid_t id, struct timespec *now) {
     case CLOCK_MONOTONIC:
     case CLOCK_MONOTONIC_RAW:
     case CLOCK_BOOTTIME:
-        ns = g_shared->mono;
+        g_shared->wall += g_shared->look;
+        ns = g_shared->mono += g_shared->look;
         break;
     case CLOCK_MONOTONIC_COARSE: // what the last tick of the kernel was, every 4 ms
         ns = g_shared->mono / 4000000 * 4000000;

@@ -49,10 +49,10 @@ class Clock:
 
     def __init__(self, uptime_ms: float = UPTIME) -> None:
         self.file = tempfile.NamedTemporaryFile()
-        self.file.write(bytes(72))
+        self.file.write(bytes(80))
         self.file.flush()
         os.chmod(self.file.name, 0o666)  # the server may run as another user
-        self.map = mmap.mmap(self.file.fileno(), 72)
+        self.map = mmap.mmap(self.file.fileno(), 80)
         self._set(0, round(uptime_ms * MS))
         self._set(1, TODAY * MS + self._get(0) % MS)  # a millisecond begins on both at once
         self.env = {"CLOCK_FILE": self.file.name, **preload("clock")}
@@ -157,6 +157,11 @@ class Clock:
     def passes(self, ms: float) -> None:
         """From now on, the server takes this long to read a message with WORD in it, or to see what NUMBER is worth."""
         self._set(2, round(ms * MS))
+
+    def looks_take(self, ms: float) -> None:
+        """From now on, this much time passes whenever the server looks at the monotonic clock: so what it does between
+        two looks takes as long, on any machine."""
+        self._set(9, round(ms * MS))
 
 
 class _Redis(Server):

@@ -12,6 +12,7 @@ from harness import fail, settings, wait_until, wire
 from harness.wire import Arg
 
 from . import case
+from .clock import Clock
 from .processes import Frees
 from .talk import bulk, done, numbered, preload, say, start, watched
 
@@ -67,6 +68,27 @@ def merged_while_a_database_is_flushed(chapter: int) -> None:
     if merges.most() > n // 4:
         fail(
             f"{n} keys were flushed, and {merges.most()} of the freed blocks waited to be merged in one go",
+            "whoever frees many blocks merges them every now and then: else the next client that needs a large block "
+            "waits until all are merged",
+            "a few hundred at most",
+        )
+
+
+@case(since=18, at="cycle_step run_cycle", inside=True)
+def merged_while_keys_expire(chapter: int) -> None:
+    """Twenty thousand keys that nobody asks for are over at the same moment. The cycle merges what it has freed."""
+    if not tells():
+        return
+    merges, clock, n = Merges(), Clock(), 20_000
+    clock.env.update(MERGES_FILE=merges.env["MERGES_FILE"])
+    with clock.server(chapter, more=["merges"]) as server, server.connect() as conn:
+        bulk(conn, numbered(range(n), "set", "key:######", "value", "px", "1000"), done(chapter))
+        for _ in range(10):
+            clock.step(1001)
+        conn.ask("dbsize", expect=0)
+    if merges.most() > n // 4:
+        fail(
+            f"{n} keys expired, and {merges.most()} of the freed blocks waited to be merged in one go",
             "whoever frees many blocks merges them every now and then: else the next client that needs a large block "
             "waits until all are merged",
             "a few hundred at most",
