@@ -17,6 +17,9 @@ from cases.abuse import nobody_reads_the_log, stopped_and_continued
 from cases.talk import Hammer, many, paused, preload, uses_no_cpu
 from harness import Conn, Server, fail, limit, run_client, seed, wait_until
 from harness.fake import FakeServer
+from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
+
+assert vector_servers  # a fixture
 
 
 @pytest.mark.parametrize("case", cases(5, basics))
@@ -53,6 +56,11 @@ def test_logs(case: Case) -> None:
 def test_abuse(case: Case) -> None:
     """What says the bytes of a message gets them back, although this server knows of no messages."""
     case(5)
+
+
+@pytest.mark.parametrize("vector", vector_cases(5))
+def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
+    vector_servers.play(vector, 5)
 
 
 def echo(conn: Conn, data: bytes) -> None:

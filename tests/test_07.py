@@ -7,6 +7,9 @@ from cases import (
     Case, abuse, basics, cases, client_errors, clock, framing, leaks, logs, memory, processes, readme, strings,
     trouble,
 )  # fmt: skip
+from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
+
+assert vector_servers  # a fixture
 
 
 @pytest.mark.parametrize("case", cases(7, basics))
@@ -62,3 +65,8 @@ def test_logs(case: Case) -> None:
 @pytest.mark.parametrize("case", cases(7, strings))
 def test_strings(case: Case) -> None:
     case(7)
+
+
+@pytest.mark.parametrize("vector", vector_cases(7))
+def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
+    vector_servers.play(vector, 7)

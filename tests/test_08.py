@@ -15,6 +15,9 @@ from cases import (
 )  # fmt: skip
 from harness import run_program
 from harness.settings import ROOT, limit
+from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
+
+assert vector_servers  # a fixture
 
 
 @pytest.mark.parametrize("case", cases(8, basics))
@@ -70,6 +73,11 @@ def test_logs(case: Case) -> None:
 @pytest.mark.parametrize("case", cases(8, strings))
 def test_strings(case: Case) -> None:
     case(8)
+
+
+@pytest.mark.parametrize("vector", vector_cases(8))
+def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
+    vector_servers.play(vector, 8)
 
 
 # ---- the lab program ----

@@ -418,6 +418,20 @@ def test_the_autograder_grades(tmp_path: Path) -> None:
     assert nothing["score"] == 0 and "there is no such folder" in nothing["output"]
 
 
+@pytest.mark.parametrize("chapter", [path.name for path in sorted((ROOT / "chapters").glob("[01]?"))])
+def test_a_private_hunt_runs_what_it_promises(chapter: str) -> None:
+    """The first tests of the chapter, its vectors and its sessions."""
+    words = ["-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", "-k", hunt_basics()]
+    done = run(sys.executable, *words, f"tests/test_{chapter}.py")
+    for what in ("::test_first[", "::test_vector[", "sessions]" if chapter != "10" else "::test_session["):
+        assert what in done.stdout or (what == "::test_vector[" and chapter == "03"), done.stdout
+
+
+def hunt_basics() -> str:
+    (line,) = re.findall(r"^BASICS = \"(.*)\"$", (ROOT / "tests" / "exercises" / "hunt.py").read_text(), re.M)
+    return line
+
+
 # ---- public hunts ----
 
 HUNTS = [exercise for exercise in exercises.all_exercises() if "-hunt-" in exercise.name]

@@ -16,6 +16,7 @@ import termios
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Callable, Dict, Iterator, List, Sequence
 
 import pytest
@@ -781,6 +782,18 @@ def test_watch_has_keys(my: Path) -> None:
         process.wait()
         os.close(master)
         os.close(slave)
+
+
+def test_watch_of_an_empty_folder(my: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is graded as any other, and n leads on."""
+    exercise = exercises.find(SAMPLE)
+    (my / SAMPLE).mkdir(parents=True)
+    graded: List[str] = []
+    monkeypatch.setattr(learner, "check", lambda each, _: graded.append(each.name) or 1)
+    monkeypatch.setattr(learner, "enter", lambda each, _: each)
+    keys = SimpleNamespace(live=True, clear=lambda: None, wait=lambda _: "n")
+    following = learner.watch_one(exercise, keys)
+    assert following and following.name != SAMPLE and graded == [SAMPLE]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
-"""The vectors: their form, the examples of book/protocol.md, and whether every chapter answers as they say.
-
-A chapter whose own file plays its vectors (see harness/vectors.py) is left to that file.
+"""The vectors: their form, and the examples of book/protocol.md. The test file of each chapter plays those that hold for
+it.
 """
 from __future__ import annotations
 
@@ -30,24 +29,11 @@ EACH_VECTOR = pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vect
 # ---- every chapter ----------------------------------------------------------------------------
 
 
-def own_file_plays(chapter: int) -> bool:
-    """Does test_NN.py play the vectors?"""
+@pytest.mark.inside
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_the_chapters_file_plays_them(chapter: int) -> None:
     path = Path(__file__).with_name(f"test_{chapter:02}.py")
-    return path.exists() and "vector_cases(" in path.read_text()
-
-
-@pytest.mark.parametrize(
-    "chapter, vector",
-    [
-        pytest.param(chapter, vector, id=f"{chapter:02}-{vector.name}")
-        for chapter in CHAPTERS
-        if not own_file_plays(chapter)
-        for vector in VECTORS
-        if vector.holds_for(chapter)
-    ],
-)
-def test_vector(chapter: int, vector: Vector, vector_servers: VectorServers) -> None:
-    vector_servers.play(vector, chapter)
+    assert f"vector_cases({chapter})" in path.read_text()
 
 
 # ---- the form ---------------------------------------------------------------------------------

@@ -251,7 +251,7 @@ def watch(exercise: Exercise) -> int:
 def watch_one(exercise: Exercise, keys: Keys) -> Optional[Exercise]:
     """Grades at every save. Returns the exercise to go on with, None where there is no other."""
     folder = Notebook(MY).folder(exercise)
-    seen: Dict[str, int] = {}
+    seen: Optional[Dict[str, int]] = None  # so that the first look grades, whatever is there
     passed = False
     print(f"Watching my/{exercise.name}: save a file and it is graded. Ctrl-C ends this.", flush=True)
     while True:
