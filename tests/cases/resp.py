@@ -15,7 +15,7 @@ from typing import Dict, List, Sequence, Tuple
 from harness import (
     ANY, AnyOrder, Between, Conn, Err, OneOf, Server, fail, redis, resp, seed, settings, wait_until,
 )  # fmt: skip
-from harness.resp import OK, PONG, WRONG_TYPE, Map, Simple, array
+from harness.resp import NIL, OK, PONG, WRONG_TYPE, Map, Score, Simple, array
 from harness.wire import KEYSPACE_FROM
 
 from . import case
@@ -29,6 +29,10 @@ LOOKS_AT = "server.*"
 
 WRONG = Err(3, WRONG_TYPE)
 NO_INT, NO_FLOAT, SYNTAX = (Err(4, text) for text in (resp.NO_INT, resp.NO_FLOAT, resp.SYNTAX))
+NX_XX = Err(4, "ERR XX and NX options at the same time are not compatible")
+GT_LT = Err(4, "ERR GT, LT, and/or NX options at the same time are not compatible")
+ONE_PAIR = Err(4, "ERR INCR option supports a single increment-element pair")
+NO_SUM = Err(4, "ERR resulting score is not a number (NaN)")
 MANY = 65_536  # strings that a request may have, at least
 
 
@@ -765,6 +769,67 @@ def sets_of_many_pairs(chapter: int) -> None:
              ("zscore z a", 4.0),
              ("zadd new x a", NO_FLOAT), ("exists new", 0), ("zrank z a", 2), ("zrevrank z a", 1), ("zrank z d", 3),
              ("zrem z a none b a", 2), ("zcard z", 2), ("zrem z c d", 2), ("exists z", 0))  # fmt: skip
+
+
+# What z holds, the command behind `zadd z`, its reply, what z holds then. A score is kept, or is the given one.
+ZADD_OPTIONS: List[Tuple[str, str, object, str]] = [
+    # a name that is there, with a score that is greater, less, the same
+    *(("5 a", f"{options} {score} a", changes * options.upper().endswith("CH"), f"{score if changes else 5} a")
+      for options, greater, less in (
+          ("", 1, 1), ("ch", 1, 1), ("xx", 1, 1), ("xx ch", 1, 1), ("gt", 1, 0), ("GT CH", 1, 0), ("gt xx ch", 1, 0),
+          ("lt", 0, 1), ("Lt Ch", 0, 1), ("xx lt ch", 0, 1), ("nx", 0, 0), ("NX CH", 0, 0), ("nx nx ch ch", 0, 0),
+          ("gt gt ch", 1, 0),
+      ) for score, changes in ((6, greater), (4, less), (5, 0), ("inf", greater), ("-inf", less))),
+    # a name that is not there, in a set or without one
+    *((before, f"{options} 1 b", int("xx" not in options), f"1 b {before}" if "xx" not in options else before)
+      for options in ("", "ch", "nx", "gt", "lt", "gt ch", "lt ch", "xx", "xx ch", "xx gt", "xx lt ch")
+      for before in ("5 a", "")),
+    # several pairs, each by itself
+    ("1 a 5 b", "nx 9 a 2 c 9 b 3 d", 2, "1 a 2 c 3 d 5 b"), ("1 a 5 b", "xx ch 2 a 2 c 5 b", 1, "2 a 5 b"),
+    ("1 a 5 b", "gt ch 2 a 4 b 3 c", 2, "2 a 3 c 5 b"), ("1 a 5 b", "lt ch 2 a 4 b 3 c", 2, "1 a 3 c 4 b"),
+    ("1 a 5 b", "gt 2 a 4 b 3 c", 1, "2 a 3 c 5 b"), ("1 a", "ch 2 a 3 a 1 b 4 b", 4, "3 a 4 b"),
+    ("1 a", "gt ch 3 a 2 a 3 a", 1, "3 a"), ("", "nx 1 a 2 a", 1, "1 a"), ("", "gt 2 a 1 a", 1, "2 a"),
+    ("1 a", "xx 2 b 3 c", 0, "1 a"),
+    # the sum, where it is stored; nil where it is not
+    *(("5 a", f"{options} incr {by} a", Score(5 + by) if stored else NIL, f"{5 + by if stored else 5} a")
+      for options, more, less, same in (
+          ("", 1, 1, 1), ("ch", 1, 1, 1), ("xx", 1, 1, 1), ("gt", 1, 0, 0), ("lt", 0, 1, 0), ("XX GT", 1, 0, 0),
+          ("xx lt", 0, 1, 0), ("nx", 0, 0, 0),
+      ) for by, stored in ((1, more), (-1, less), (0, same))),
+    *((before, f"{options} incr 2.5 b", NIL if "xx" in options else Score(2.5),
+       before if "xx" in options else f"2.5 b {before}")
+      for options in ("", "nx", "gt", "lt", "ch", "xx", "xx gt") for before in ("5 a", "")),
+    ("5 a", "INCR 1 a", Score(6), "6 a"), ("5 a", "incr incr ch 1 a", Score(6), "6 a"),
+    ("inf a", "incr -inf a", NO_SUM, "inf a"), ("-inf a", "incr inf a", NO_SUM, "-inf a"),
+    ("inf a", "gt incr -inf a", NO_SUM, "inf a"), ("inf a", "xx incr -inf a", NO_SUM, "inf a"),
+    ("inf a", "nx incr -inf a", NIL, "inf a"), ("inf a", "incr inf a", Score(float("inf")), "inf a"),
+    ("inf a", "incr -inf b", Score(float("-inf")), "-inf b inf a"),
+    # what does not go together, before a score is looked at; what is no option is a score
+    *((before, f"{options} {score} a", error, before) for before in ("5 a", "") for options, score, error in (
+        ("nx xx", 1, NX_XX), ("xx nx incr", 1, NX_XX), ("nx xx gt lt", 1, NX_XX), ("nx xx", "x", NX_XX),
+        ("gt lt", 1, GT_LT), ("nx gt", 1, GT_LT), ("lt nx", 1, GT_LT), ("xx lt gt ch", 1, GT_LT), ("gt lt", "x", GT_LT),
+        ("incr 1 b", 1, ONE_PAIR), ("nx incr x b", "x", ONE_PAIR), ("gt lt incr 1 b", 1, GT_LT),
+        ("nx", "x", NO_FLOAT), ("incr", "nan", NO_FLOAT), ("ch", "''", NO_FLOAT), ("xx", "x", NO_FLOAT),
+        ("1 b nx", 2, SYNTAX), ("get", 1, SYNTAX), ("nx ch", "", SYNTAX),
+        ("nx xx 1", "", NX_XX),
+    )),
+    ("5 a", "nx xx", SYNTAX, "5 a"), ("5 a", "gt lt incr", SYNTAX, "5 a"), ("", "ch incr", SYNTAX, ""),
+]  # fmt: skip
+
+
+@case(since=17)
+def options_of_zadd(chapter: int) -> None:
+    """NX XX GT LT CH INCR, alone and together: what is stored, what is counted, what is said of a sum."""
+    with start(chapter) as server, server.connect() as conn:
+        for before, line, reply, after in ZADD_OPTIONS:
+            conn.ask("del", "z")
+            asks(conn, *[(f"zadd z {before}", len(before.split()) // 2)] * bool(before), (f"zadd z {line}", reply),
+                 ("exists z", int(bool(after))))  # fmt: skip
+            words = after.split()
+            pairs = [each for i in range(0, len(words), 2) for each in (words[i + 1].encode(), float(words[i]))]
+            conn.ask("zrange", "z", "0", "-1", "withscores", expect=pairs)
+        asks(conn, ("set s v", OK), ("zadd s nx 1 a", WRONG), ("zadd s xx 1 a", WRONG), ("zadd s incr 1 a", WRONG),
+             ("zadd s nx xx 1 a", NX_XX), ("zadd s nx x a", NO_FLOAT), ("get s", b"v"))  # fmt: skip
 
 
 @case(since=17)
