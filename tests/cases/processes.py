@@ -217,6 +217,37 @@ class Frees:
         """The bytes that the loop has given back."""
         return int.from_bytes(Path(self.file.name).read_bytes()[16:], sys.byteorder)
 
+    def in_one_go(self) -> int:
+        """The most that a worker has called between two calls of sched_yield()."""
+        return int.from_bytes(Path(self.file.name).read_bytes()[8:16], sys.byteorder)
+
+
+@case(since=14, at="destroy_zset_work destroy_db_work count_freed", inside=True)
+def workers_yield(chapter: int) -> None:
+    """A worker frees a set of 20,000 pairs, and from 17 on a database. After every few it offers its processor to the
+    loop, which may wait for it."""
+    if watched():
+        return  # a sanitizer has a free() of its own
+    frees, n, most = Frees(), 20_000, 1000
+    with start(chapter, env=frees.env) as server, server.connect() as conn:
+        for line in ("del z", *["flushall"] * (chapter >= 17)):
+            if line == "del z":
+                bulk(conn, numbered(range(n), "zadd", "z", "######", "n######"), 1)
+            else:
+                bulk(conn, numbered(range(n), "set", "key:######", "v"), None)
+                bulk(conn, numbered(range(n), "expire", "key:######", "1000"), 1)
+            before = frees.now()
+            conn.ask(*line.split())
+            wait_until(lambda: frees.now() - before >= n, "a worker frees what has gone")
+            wait_until(server.workers_sleep, "a worker frees what has gone")
+            if frees.in_one_go() > most:
+                fail(
+                    f"behind `{line}`, of {n} pairs or keys, a worker has freed {frees.in_one_go()} blocks in one go",
+                    "does it yield after every few (sched_yield)? Where the loop has the same processor, a client "
+                    "waits until the kernel takes it away from the worker.",
+                    f"it yields after every {most} or less",
+                )
+
 
 @case(since=6)
 def leaves_with_clients_in_every_state(chapter: int) -> None:
