@@ -5,6 +5,7 @@ import os
 import random
 import re
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Callable, Dict, List
@@ -17,6 +18,7 @@ from cases import (
 )  # fmt: skip
 from cases.idle import cpu_us, now_ms
 from cases.labs import lab_passes, lab_sees
+from cases.leaks import checked_program
 from cases.processes import Frees, leaves
 from cases.talk import paused, say, start, watched
 from cases.ttl import GONE, bulk, numbered, until
@@ -440,6 +442,23 @@ def test_lab_program() -> None:
 )
 def test_lab_program_sees(right: str, wrong: str) -> None:
     lab_sees(14, "test_thread_pool", "thread_pool.h", right, wrong)
+
+
+@pytest.mark.inside
+@pytest.mark.time_limit(60)
+def test_lab_program_has_no_races() -> None:
+    """Built with the thread sanitizer, it runs to its end without a report."""
+    if watched():
+        return
+    command = checked_program(14, "test_thread_pool", "thread")
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit(50))
+    if done.returncode or done.stderr:
+        fail(
+            f"test_thread_pool ends with exit status {done.returncode} and says\n{done.stderr[:2000]}",
+            "what a comment in thread_pool.h calls guarded is read and written between pthread_mutex_lock() and "
+            "pthread_mutex_unlock() alone",
+            "no report of the thread sanitizer",
+        )
 
 
 @pytest.mark.inside

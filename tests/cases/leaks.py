@@ -23,7 +23,7 @@ from harness.build import program
 from harness.codec import codec
 from harness import fake
 from harness.fake import FakeServer, replies
-from harness.process import SANITIZER, clean_env
+from harness.process import SANITIZER, clean_env, free_port
 from harness.resp import OK
 from harness.settings import ROOT
 from harness.wire import frame
@@ -64,49 +64,62 @@ class Left:
         return " and ".join(wrong)
 
 
-def checked_program(chapter: int, name: str) -> List[str]:
-    """The chapter's program, built with the address sanitizer; skips where there is none."""
+def checked_program(chapter: int, name: str, sanitizer: str = "address") -> List[str]:
+    """The chapter's program, built with a sanitizer; skips where there is none."""
     folder = settings.build_dir() / "leaks"
     folder.mkdir(parents=True, exist_ok=True)
     compiler = shlex.split(os.environ.get("CC", "cc"))
     with open(folder / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another pytest may build beside us
-        if not _finds_leaks(folder, compiler):
+        if not _finds(sanitizer, folder, compiler):
+            what = {"address": "leaks", "thread": "races"}[sanitizer]
             if os.environ.get("CI"):
-                fail(f"where CI is set, {compiler[0]} must build programs that find their leaks (-fsanitize=address)")
-            pytest.skip("needs a compiler whose programs find their leaks (-fsanitize=address)")
+                fail(f"where CI is set, {compiler[0]} must build programs that find their {what} "
+                     f"(-fsanitize={sanitizer})")  # fmt: skip
+            pytest.skip(f"needs a compiler whose programs find their {what} (-fsanitize={sanitizer})")
         source = settings.build_dir() / f"{chapter:02}" / f"{name}.c"  # there for a program that is wrong on purpose
         if not source.exists():
             source = ROOT / "chapters" / f"{chapter:02}" / f"{name}.c"
         own = settings.build_dir() / "include"  # of make test HEADERS= and of wrong programs
         include = own if (own / "base.h").exists() else ROOT / "common"
-        target = folder / f"{name}-{chapter:02}"
+        target = folder / f"{name}-{chapter:02}-{sanitizer}"
         newest = max(path.stat().st_mtime for path in [source, *include.glob("*.h")])
         if not target.exists() or target.stat().st_mtime < newest:
-            _compile(compiler, source, target, include)
+            _compile(compiler, source, target, include, sanitizer)
     return [str(target)]
 
 
-def _compile(compiler: Sequence[str], source: Path, target: Path, include: Path) -> None:
+def _compile(compiler: Sequence[str], source: Path, target: Path, include: Path, sanitizer: str) -> None:
     words = [
-        *compiler, "-std=gnu11", "-g", "-fsanitize=address", f"-I{include}", str(source), "-o", str(target), "-pthread"
-    ]
+        *compiler, "-std=gnu11", "-g", f"-fsanitize={sanitizer}", f"-I{include}", str(source), "-o", str(target),
+        "-pthread",
+    ]  # fmt: skip
     built = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if built.returncode:
-        fail(f"{source} does not build with -fsanitize=address:\n{built.stdout}")
+        fail(f"{source} does not build with -fsanitize={sanitizer}:\n{built.stdout}")
 
 
-def _finds_leaks(folder: Path, compiler: Sequence[str]) -> bool:
-    """Can this compiler build a program with the sanitizer, and does it see a leak here? Asked once a folder."""
-    answer = folder / "finds-leaks"
+LEAK = "#include <stdlib.h>\nint main(void) { *(void *volatile *)malloc(8) = 0; return 0; }\n"
+RACE = """#include <pthread.h>
+static volatile int n;
+static void *f(void *arg) { n++; return arg; }
+int main(void) { pthread_t t; pthread_create(&t, 0, f, 0); n++; return pthread_join(t, 0); }
+"""
+FINDS = {"address": (LEAK, "LeakSanitizer: detected memory leaks"), "thread": (RACE, "ThreadSanitizer: data race")}
+
+
+def _finds(sanitizer: str, folder: Path, compiler: Sequence[str]) -> bool:
+    """Can this compiler build a program with the sanitizer, and does it see a fault here? Asked once a folder."""
+    answer = folder / f"finds-{sanitizer}"
     if not answer.exists():
-        source = folder / "leak.c"
-        source.write_text("#include <stdlib.h>\nint main(void) { *(void *volatile *)malloc(8) = 0; return 0; }\n")
+        text, report = FINDS[sanitizer]
+        source = folder / f"{sanitizer}.c"
+        source.write_text(text)
         finds = False
         with suppress(AssertionError):
-            _compile(compiler, source, folder / "leak", folder)
-            ran = subprocess.run([str(folder / "leak")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            finds = "LeakSanitizer: detected memory leaks" in ran.stdout
+            _compile(compiler, source, folder / sanitizer, folder, sanitizer)
+            ran = subprocess.run([str(folder / sanitizer)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            finds = report in ran.stdout
         answer.write_text("yes" if finds else "no")
     return answer.read_text() == "yes"
 
@@ -407,9 +420,24 @@ def _client_sessions(chapter: int, command: List[str], watch: Watch) -> None:
 
 @case(since=3, at=AT_CLIENT, inside=True)
 def clients_give_everything_back(chapter: int) -> None:
-    """When one ends, no block and no descriptor is left."""
-    if not watched():
-        _client_sessions(chapter, program(chapter, "client"), Left)
+    """When one ends, no block and no descriptor is left; also where nobody listens."""
+    if watched():
+        return
+    _client_sessions(chapter, program(chapter, "client"), Left)
+    if chapter >= 4:  # 03 opens its socket itself
+        left = Left()
+        words = ["get", "k"] if chapter >= 7 else []
+        done = subprocess.run(
+            [*program(chapter, "client"), *words], env=clean_env({"PORT": str(free_port()), **left.env}),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=limit(10),
+        )  # fmt: skip
+        wrong = left.look()
+        if done.returncode != 1 or "descriptor" in wrong:
+            fail(
+                f"nobody listens: the client ends with status {done.returncode} and has not given back {wrong}",
+                "is the socket closed where connect() fails? Whoever tries again has lost one each time.",
+                "status 1, and no descriptor is left",
+            )
 
 
 @case(since=3, at=AT_CLIENT, inside=True, time_limit=60)
