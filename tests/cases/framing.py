@@ -11,7 +11,7 @@ from harness.codec import codec
 
 from . import case
 from .talk import (
-    asked, done, encode, encode_replies, end_input, found, missing, say, start, still_serves, talk,
+    asked, done, encode, encode_replies, end_input, found, missing, paused, say, start, still_serves, talk, too_much,
 )  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__
@@ -100,6 +100,20 @@ def half_close_after_pipelining(chapter: int) -> None:
             conn.expect_bytes(encode_replies(chapter, replies))
             conn.expect_closed(reset_ok=False)
         still_serves(server)
+
+
+@case(since=7)
+def the_end_comes_with_more_than_a_turn_of_work(chapter: int) -> None:
+    """All requests are there, and the end of the input right behind them, before the server has read the first. It
+    knows of the end long before it comes to the last request: every answer comes."""
+    requests, replies = too_much(chapter)
+    with start(chapter) as server, server.connect() as conn:
+        say(conn)
+        with paused(server):
+            conn.send(encode(chapter, requests))
+            conn.shutdown_write()
+        conn.expect_bytes(encode_replies(chapter, replies))
+        conn.expect_closed(reset_ok=False)
 
 
 @case(since=4)

@@ -867,6 +867,44 @@ def a_limit_on_ranks(chapter: int) -> None:
              ("zrange z 2 3 byscore limit 1 -1", [b"c"]))  # fmt: skip
 
 
+# What stands behind `zrange z`, and the names that come of 1 a, 2 b, 3 c, 3 d, 5 e.
+ZRANGE_OPTIONS: List[Tuple[str, str]] = [
+    ("0 1", "ab"), ("0 1 rev", "ed"), ("-2 -1 REV", "ba"), ("1 9 rev", "dcba"), ("3 1 rev", ""),
+    ("2 3 byscore", "bcd"), ("(2 3 ByScore", "cd"), ("(2 (3 byscore", ""), ("3 2 byscore", ""),
+    ("-inf +inf byscore", "abcde"),
+    ("3 2 byscore rev", "dcb"), ("3 (2 rev byscore", "dc"), ("(3 1 rev byscore", "ba"), ("2 3 rev byscore", ""),
+    ("+inf -inf byscore rev", "edcba"), ("-inf inf byscore limit 1 2", "bc"), ("-inf inf limit 0 9 byscore", "abcde"),
+    ("-inf inf byscore limit 4 9", "e"), ("-inf inf byscore limit 5 1", ""), ("-inf inf byscore limit -1 2", ""),
+    ("-inf inf byscore limit 2 -1", "cde"), ("-inf inf byscore limit 2 -9", "cde"), ("-inf inf byscore limit 1 0", ""),
+    ("inf -inf byscore rev limit 1 2", "dc"), ("inf -inf rev limit 3 9 byscore", "ba"),
+    ("inf -inf byscore rev limit 2 -1", "cba"), ("inf -inf byscore rev limit 5 1", ""),
+    ("inf -inf byscore rev limit -1 1", ""), ("3 2 byscore limit 2 1 rev", "b"),
+]  # fmt: skip
+
+
+@case(since=17)
+def options_of_zrange(chapter: int) -> None:
+    """BYSCORE, REV, LIMIT and WITHSCORES, in any order; REV and BYSCORE once, and not for zrangebyscore."""
+    scores = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 3.0, "e": 5.0}
+    with start(chapter) as server, server.connect() as conn:
+        asks(conn, ("zadd z 1 a 2 b 3 c 3 d 5 e", 5))
+        for version in (2, 3):
+            hello(conn, version)
+            for options, names in ZRANGE_OPTIONS:
+                pairs = [[name.encode(), scores[name]] for name in names]
+                flat = pairs if version == 3 else [each for pair in pairs for each in pair]
+                asks(conn, (f"zrange z {options}", [name for name, _ in pairs]), (f"zrange none {options}", []),
+                     (f"zrange z {options} withscores", flat), (f"zrange z {options} WITHSCORES withscores", flat))
+            asks(conn, ("zrangebyscore z (1 3 withscores", [[b"b", 2.0], [b"c", 3.0], [b"d", 3.0]] if version == 3
+                        else [b"b", 2.0, b"c", 3.0, b"d", 3.0]))  # fmt: skip
+        for bad in ("0 1 rev rev", "0 1 byscore byscore", "0 1 rev withscores REV", "0 1 byscore rev byscore",
+                    "0 1 byscore limit 0", "0 1 limit", "0 1 nonsense", "0 1 byscore nx", "x y nonsense"):  # fmt: skip
+            asks(conn, (f"zrange z {bad}", SYNTAX), (f"zrangebyscore z {bad}", SYNTAX), (f"zrange none {bad}", SYNTAX))
+        asks(conn, ("zrangebyscore z 3 2 rev", SYNTAX), ("zrangebyscore z 2 3 byscore", SYNTAX),
+             ("zrange z a b byscore", Err(4, "ERR min or max is not a float")), ("zrange z (1 3", NO_INT),
+             ("zrange z 0 1 byscore limit 0 x", NO_INT), ("zrange z 0 1 byscore limit x 0", NO_INT))  # fmt: skip
+
+
 @case(since=17)
 def ranges_by_score(chapter: int) -> None:
     """zcount and zrangebyscore: ends in or out, infinite, the wrong way round; LIMIT and WITHSCORES in any order."""
