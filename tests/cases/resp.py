@@ -1103,7 +1103,7 @@ def config_sets_all_or_nothing(chapter: int) -> None:
     nosuch = Err(4, "ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'")
     bad = Err(4, failed.format("timeout", "argument couldn't be parsed into an integer"))
     with start(chapter) as server, server.connect() as conn:
-        asks(conn, ("config set timeout 1000", OK))
+        asks(conn, ("config set timeout 1000", OK), ("config get timeout timeout", [b"timeout", b"1000"]))
         for words, error in (
             ("timeout 5 nosuch 1", nosuch), ("nosuch 1 timeout 5", nosuch), ("timeout 5 databases 3", fixed),
             ("timeout x nosuch 1", nosuch), ("timeout 5 timeout 6", twice),
