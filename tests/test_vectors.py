@@ -1,6 +1,5 @@
 """The vectors: their form, and the examples of book/protocol.md. The test file of each chapter plays those that hold.
 """
-"""
 from __future__ import annotations
 
 import re
