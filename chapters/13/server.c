@@ -13,6 +13,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base.h"
@@ -43,6 +44,7 @@ enum {
     k_max_freed = 100000,
     k_max_accepts = 1000,    // connections accepted in one round
     k_max_dropped = 4 << 20, // bytes behind a bad message after which its client is cut off
+    k_stop_ms = 400,         // after the signal to stop, until the program ends wherever it is
     k_accept_retry_ms = 100,
     k_send_buffer = 128 << 10, // bytes that the kernel buffers for a client; Linux doubles it
     k_idle_timeout_ms = 5000,
@@ -1000,10 +1002,17 @@ static void process_timers(int64_t now_ms) {
 
 // ---- main: the event loop ----
 
+// Ends the program where it stands: the loop was told to stop, and has something to do that takes
+// longer than we wait. All that it holds would be gone in a moment anyway.
+static void on_stop_late(int sig) {
+    (void)sig;
+    _exit(0);
+}
+
 // Tells the loop to stop, in two ways. The flag ends a round that is under way. But a signal may
 // come after the loop looked at the flag and before it waits, and it would wait for ever; so there
 // is a byte in a pipe as well, which ends the wait. A second signal finds no handler any more: it
-// ends the program at once, whatever the first one has to wait for.
+// ends the program at once. And an alarm ends it soon, whatever the first one has to wait for.
 static void on_stop_signal(int sig) {
     (void)sig;
     int err = errno;
@@ -1013,10 +1022,11 @@ static void on_stop_signal(int sig) {
     if (write(g_data.stop_pipe[1], "", 1) < 0) {
         // The pipe is full: poll() will report it all the same.
     }
+    setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = k_stop_ms * 1000}, NULL);
     errno = err;
 }
 
-// Lets SIGINT and SIGTERM call on_stop_signal(), and ignores SIGPIPE.
+// Lets SIGINT and SIGTERM call on_stop_signal(), and their alarm on_stop_late(); ignores SIGPIPE.
 static void catch_signals(void) {
     if (pipe(g_data.stop_pipe) < 0 || fd_set_nb(g_data.stop_pipe[1]) < 0) {
         die("pipe");
@@ -1024,6 +1034,8 @@ static void catch_signals(void) {
     struct sigaction action = {.sa_handler = on_stop_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    action.sa_handler = on_stop_late;
+    sigaction(SIGALRM, &action, NULL);
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, NULL);
 }
@@ -1085,6 +1097,7 @@ int main(void) {
         mem_tidy();
     }
 
+    signal(SIGALRM, SIG_IGN); // what is left to do is short
     for (size_t fd = 0; fd < g_data.cap; fd++) {
         if (g_data.fd2conn[fd]) {
             conn_done(g_data.fd2conn[fd]);

@@ -286,6 +286,17 @@ def leaves_at_once_for_a_second_signal(chapter: int) -> None:
                 )
 
 
+@case(since=6, inside=True)
+def leaves_in_the_middle_of_something_long(chapter: int) -> None:
+    """The signal comes while the server does what takes half a minute. It does not wait for the end of that."""
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        hold = Hold()
+        with start(chapter, env=hold.env) as server, server.connect() as conn:
+            conn.send(encode(chapter, [(hold.WORD,) if chapter < 7 else ("get", hold.WORD)]))
+            wait_until(hold.is_held, "the server reads the request")
+            leaves(server, sig, "a server that is in the middle of something long")
+
+
 def pending(pid: int) -> bool:
     """Does a signal wait for the process?"""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
