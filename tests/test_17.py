@@ -4,8 +4,8 @@ from __future__ import annotations
 import pytest
 
 from cases import (
-    Case, abuse, basics, batches, beside_redis, cases, client_errors, clients, clock, crowd, framing, idle,
-    leaks, logs, memory, merges, processes, readme, real_clients, replies, resp, strings, trouble, ttl, zsets,
+    Case, abuse, basics, batches, beside_redis, cases, client_errors, clients, clock, crowd, expiry, framing,
+    idle, leaks, logs, memory, merges, processes, readme, real_clients, replies, resp, strings, trouble, ttl, zsets,
 )  # fmt: skip
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
@@ -92,7 +92,7 @@ def test_idle(case: Case) -> None:
     case(17)
 
 
-@pytest.mark.parametrize("case", cases(17, ttl))
+@pytest.mark.parametrize("case", cases(17, ttl, expiry))
 def test_ttl(case: Case) -> None:
     case(17)
 

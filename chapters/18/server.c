@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <math.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -73,7 +74,8 @@ enum {
     k_many_args = 1024,         // strings above which a request takes long
     k_arg_cost = 64,            // what each of them counts for
     k_copied_bytes = 64,        // bytes of a value that count for 1 when they are moved
-    k_client_cost = 200,        // what a line of `client list` counts for
+    k_client_cost = 350,        // what a line of `client list` counts for
+    k_refused_ms = 1000,        // how long a MULTI is remembered: see refuse_transaction()
     k_max_compared = 100 << 20, // bytes that a pattern is compared with, beside 4 times all keys
     k_max_name = 1024,          // bytes of a connection's name
     k_max_command = 32,         // letters of a command's name
@@ -210,6 +212,7 @@ struct conn {
     int64_t idle_start;     // when a byte moved last
     int64_t start_ms;       // when it was accepted
     int64_t id;
+    int64_t refused_until_ms;   // behind a MULTI that was refused, nothing is done until then
     char *name;                 // owned; NULL for none
     const struct command *last; // what it has asked for last
 };
@@ -748,6 +751,16 @@ static bool is_word(const struct slice *arg, const char *word) {
         i++;
     }
     return i == arg->len && !word[i];
+}
+
+// Returns a copy of a pattern in small letters, as the names are that it is compared with; owned by
+// the caller.
+static uint8_t *small_letters(const struct slice *pattern) {
+    uint8_t *copy = mem_alloc(pattern->len + 1);
+    for (size_t i = 0; i < pattern->len; i++) {
+        copy[i] = (uint8_t)tolower(pattern->data[i]);
+    }
+    return copy;
 }
 
 static void out_bad_int(struct reply *out) {
@@ -1626,6 +1639,60 @@ static void do_object_refcount(struct request *req, struct reply *out) {
     }
 }
 
+// Returns how many bytes of memory a block takes: what may be used, and the head that the allocator keeps.
+static size_t block_size(const void *block) {
+    return block ? malloc_usable_size((void *)block) + sizeof(size_t) : 0;
+}
+
+// Returns how many bytes the first `n` pairs of the set take, which are not more than it has.
+static size_t pairs_size(const struct zset *zset, size_t n) {
+    size_t size = 0;
+    for (struct znode *znode = zset_at(zset, 0); n > 0; n--) {
+        size += block_size(znode);
+        znode = znode_next(znode);
+    }
+    return size;
+}
+
+// memory usage key [samples n]: the blocks of the entry, of its deadline and of its set. Of the pairs n
+// are looked at, 5 if it does not say, all if it says 0; the others count as these do on average.
+static void do_memory_usage(struct request *req, struct reply *out) {
+    int64_t samples = 5;
+    for (int i = 3; i < req->nargs; i += 2) {
+        if (!is_word(&req->args[i], "samples") || i + 1 == req->nargs) {
+            out_bad_syntax(out);
+            return;
+        }
+        if (!parse_int(&req->args[i + 1], &samples)) {
+            out_bad_int(out);
+            return;
+        }
+        if (samples < 0) {
+            out_bad_syntax(out);
+            return;
+        }
+    }
+    struct db *db = req->conn->db;
+    struct entry *ent = lookup_read(db, &req->args[2]);
+    if (!ent) {
+        reply_nil(out);
+        return;
+    }
+    size_t pairs = entry_pairs(ent), n = samples == 0 ? pairs : (size_t)samples;
+    n = n < pairs ? n : pairs;
+    if (!may_take(req, n * k_pair_cost)) {
+        return;
+    }
+    size_t size = block_size(ent) + (ent->has_deadline ? block_size(find_deadline(db, ent)) : 0);
+    if (ent->type == T_ZSET) {
+        const struct zset *zset = entry_zset(ent);
+        size += block_size(zset) + block_size(zset->names.newer.tab);
+        size += block_size(zset->names.older.tab);
+        size += (size_t)((double)pairs_size(zset, n) / (double)n * (double)pairs);
+    }
+    reply_int(out, (int64_t)size);
+}
+
 // Deletes all keys of some databases, if the words behind the command are right: async or sync.
 static void flush(struct request *req, struct db *dbs, size_t n, struct reply *out) {
     if (req->nargs > 2 ||
@@ -1805,6 +1872,10 @@ static void do_zadd(struct request *req, struct reply *out) {
 static void do_zincrby(struct request *req, struct reply *out) {
     struct zadd_options options = {.incr = true};
     double increment;
+    if (zadd_flag(&options, &req->args[2])) { // to Redis this is `zadd`, with a score too few
+        out_bad_syntax(out);
+        return;
+    }
     if (!parse_double(&req->args[2], &increment)) {
         out_bad_double(out);
         return;
@@ -2318,15 +2389,47 @@ static bool set_name(struct conn *conn, const struct slice *name, struct reply *
     return true;
 }
 
+// Tells whether this is the default user, the only one that there is. There are no passwords: any is
+// right. If it is another one, replies with an error.
+static bool is_user(const struct slice *name, struct reply *out) {
+    if (name->len == 7 && memcmp(name->data, "default", 7) == 0) {
+        return true;
+    }
+    reply_err(out, "WRONGPASS invalid username-password pair or user is disabled.");
+    return false;
+}
+
+// auth [user] password
+static void do_auth(struct request *req, struct reply *out) {
+    if (req->nargs > 3) {
+        out_bad_syntax(out);
+    } else if (req->nargs == 2) {
+        reply_err(out,
+                  "ERR AUTH <password> called without any password configured for the default user."
+                  " Are you sure your configuration is correct?");
+    } else if (is_user(&req->args[1], out)) {
+        reply_status(out, "OK");
+    }
+}
+
+// Makes the connection what it was when it was new.
+static void do_reset(struct request *req, struct reply *out) {
+    struct conn *conn = req->conn;
+    conn->db = &g_data.dbs[0];
+    conn->resp3 = false;
+    conn->refused_until_ms = 0;
+    free(conn->name);
+    conn->name = NULL;
+    reply_status(out, "RESET");
+}
+
 // Reads the words of `hello` from args[i] on. If one is wrong, replies with an error and returns
 // false.
 static bool hello_words(struct request *req, int i, struct reply *out) {
     for (; i < req->nargs; i++) {
         const struct slice *arg = &req->args[i];
         if (is_word(arg, "auth") && i + 2 < req->nargs) {
-            // There are no passwords: that of the default user is right, whatever it is.
-            if (!is_word(&req->args[i + 1], "default")) {
-                reply_err(out, "WRONGPASS invalid username-password pair or user is disabled.");
+            if (!is_user(&req->args[i + 1], out)) {
                 return false;
             }
             i += 2;
@@ -2423,7 +2526,9 @@ static void add_address(struct buf *text, const char *what, int fd,
     add_text(text, " %s=%s:%u", what, inet_ntoa(addr.sin_addr), (unsigned)ntohs(addr.sin_port));
 }
 
-// Appends the line that says who a connection is.
+// Appends the line that says who a connection is, in all fields of Redis. 0 or -1 stands for what is not
+// here. Arguments stay in rbuf: argv-mem is 0. Replies that wait are in one buffer that grows: that is
+// the list of Redis, oll and omem.
 static void add_client(struct buf *text, const struct conn *conn) {
     int64_t now_ms = get_monotonic_msec();
     add_text(text, "id=%lld", (long long)conn->id);
@@ -2439,11 +2544,17 @@ static void add_client(struct buf *text, const struct conn *conn) {
              (long long)(now_ms - conn->start_ms) / 1000,
              (long long)(now_ms - conn->idle_start) / 1000,
              (int)(conn->db - g_data.dbs));
+    size_t name_size = conn->name ? strlen(conn->name) + 1 : 0, unsent = buf_size(&conn->wbuf);
     add_text(text,
-             " qbuf=%zu qbuf-free=%zu omem=%zu events=r cmd=%s user=default resp=%d\n",
+             " sub=0 psub=0 ssub=0 multi=-1 qbuf=%zu qbuf-free=%zu argv-mem=0 multi-mem=0"
+             " rbs=0 rbp=0 obl=0 oll=%d omem=%zu tot-mem=%zu",
              buf_size(&conn->rbuf),
              conn->rbuf.cap - buf_size(&conn->rbuf),
-             buf_size(&conn->wbuf),
+             unsent > 0,
+             unsent,
+             sizeof(*conn) + name_size + conn->rbuf.cap + conn->wbuf.cap);
+    add_text(text,
+             " events=r cmd=%s user=default redir=-1 resp=%d\n",
              conn->last ? conn->last->name : "NULL",
              conn->resp3 ? 3 : 2);
 }
@@ -2501,20 +2612,21 @@ static const char *setting_value(const struct setting *setting, char text[32]) {
     return text;
 }
 
-// config get pattern...
+// config get pattern...: a name that was asked for by itself is written as it was asked for
 static void do_config_get(struct request *req, struct reply *out) {
-    bool wanted[k_num_settings] = {false};
+    const struct slice *wanted[k_num_settings] = {NULL};
     size_t n = 0, budget = compare_budget(req, 0), left = budget;
     for (int i = 2; i < req->nargs; i++) {
+        uint8_t *pattern = small_letters(&req->args[i]);
         for (size_t s = 0; s < k_num_settings; s++) {
             const uint8_t *name = (const uint8_t *)k_settings[s].name;
             if (!wanted[s] &&
-                glob_match(
-                    req->args[i].data, req->args[i].len, name, strlen(k_settings[s].name), &left)) {
-                wanted[s] = true;
+                glob_match(pattern, req->args[i].len, name, strlen(k_settings[s].name), &left)) {
+                wanted[s] = &req->args[i];
                 n++;
             }
         }
+        free(pattern);
     }
     g_data.work += budget - left;
     if (left == 0) {
@@ -2525,7 +2637,11 @@ static void do_config_get(struct request *req, struct reply *out) {
     for (size_t s = 0; s < k_num_settings; s++) {
         char text[32];
         if (wanted[s]) {
-            reply_cstr(out, k_settings[s].name);
+            if (is_word(wanted[s], k_settings[s].name)) {
+                reply_str(out, wanted[s]->data, wanted[s]->len);
+            } else {
+                reply_cstr(out, k_settings[s].name);
+            }
             reply_cstr(out, setting_value(&k_settings[s], text));
         }
     }
@@ -2640,22 +2756,27 @@ static void info_server(struct buf *text) {
 }
 
 static void info_clients(struct buf *text) {
-    add_text(text, "connected_clients:%zu\r\n", g_data.num_conns);
+    add_text(text, "connected_clients:%zu\r\nblocked_clients:0\r\n", g_data.num_conns);
 }
 
-// The second number in /proc/self/statm is how many pages are in memory.
+// In /proc/self/statm the second number is how many pages are in memory, the third how many of them are
+// those of files: the program, libraries. The others hold what was allocated, and what was freed and is
+// not given back yet: how much that is, mallinfo2() could tell, but it looks at every free block.
 static void info_memory(struct buf *text) {
-    long pages = 0;
+    long pages = 0, of_files = 0, page_size = sysconf(_SC_PAGESIZE);
     FILE *statm = fopen("/proc/self/statm", "r");
     if (statm) {
-        if (fscanf(statm, "%*s %ld", &pages) != 1) {
-            pages = 0;
+        if (fscanf(statm, "%*s %ld %ld", &pages, &of_files) != 2) {
+            pages = of_files = 0;
         }
         fclose(statm);
     }
+    long used = (pages - of_files) * page_size;
+    add_text(
+        text, "used_memory:%ld\r\nused_memory_human:%.2fM\r\n", used, (double)used / (1 << 20));
     add_text(text,
              "used_memory_rss:%ld\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n",
-             pages * sysconf(_SC_PAGESIZE));
+             pages * page_size);
 }
 
 // There is nothing to load and nothing is saved: how much has changed is all that there is to say.
@@ -2682,6 +2803,10 @@ static void info_replication(struct buf *text) {
     add_text(text, "role:master\r\nconnected_slaves:0\r\n");
 }
 
+static void info_cluster(struct buf *text) {
+    add_text(text, "cluster_enabled:0\r\n");
+}
+
 static void info_keyspace(struct buf *text) {
     for (int i = 0; i < k_databases; i++) {
         const struct db *db = &g_data.dbs[i];
@@ -2706,6 +2831,7 @@ static const struct section {
     {"persistence", "Persistence", info_persistence},
     {"stats", "Stats", info_stats},
     {"replication", "Replication", info_replication},
+    {"cluster", "Cluster", info_cluster},
     {"keyspace", "Keyspace", info_keyspace},
 };
 
@@ -2844,11 +2970,37 @@ static void do_command_count(struct request *req, struct reply *out) {
     reply_int(out, (int64_t)count_commands());
 }
 
+// command list [filterby module name | filterby aclcat category | filterby pattern pattern]: there are
+// no modules here and no categories, so none of the commands belongs to one.
 static void do_command_list(struct request *req, struct reply *out) {
-    (void)req;
-    reply_set(out, g_data.num_commands);
+    bool wanted[k_command_slots], all = req->nargs == 2;
+    const struct slice *args = req->args;
+    size_t n = 0, budget = compare_budget(req, 0);
+    if (!all && (req->nargs != 5 || !is_word(&args[2], "filterby") ||
+                 !(is_word(&args[3], "module") || is_word(&args[3], "aclcat") ||
+                   is_word(&args[3], "pattern")))) {
+        out_bad_syntax(out);
+        return;
+    }
+    uint8_t *pattern = all ? NULL : small_letters(&args[4]);
+    bool matches = !all && is_word(&args[3], "pattern");
     for (size_t i = 0; i < g_data.num_commands; i++) {
-        reply_cstr(out, g_data.table[i].name);
+        const char *name = g_data.table[i].name;
+        wanted[i] =
+            all || (matches &&
+                    glob_match(pattern, args[4].len, (const uint8_t *)name, strlen(name), &budget));
+        n += wanted[i];
+    }
+    free(pattern);
+    if (budget == 0) {
+        out_long_pattern(req, out);
+        return;
+    }
+    reply_set(out, n);
+    for (size_t i = 0; i < g_data.num_commands; i++) {
+        if (wanted[i]) {
+            reply_cstr(out, g_data.table[i].name);
+        }
     }
 }
 
@@ -2903,6 +3055,39 @@ static void do_command_docs(struct request *req, struct reply *out) {
     }
 }
 
+// Writes the first `len` bytes of a name in capitals, which is how texts for people have it.
+static void in_capitals(char text[k_max_command + 1], const char *name, size_t len) {
+    for (size_t i = 0; i < len; i++) {
+        text[i] = (char)toupper(name[i]);
+    }
+    text[len] = '\0';
+}
+
+// help, of any family: which commands it has, and what they are for
+static void do_help(struct request *req, struct reply *out) {
+    char name[k_max_command + 1], line[200];
+    size_t len = strcspn(req->command->name, "|"), n = 0;
+    struct slice word = {(const uint8_t *)req->command->name, len};
+    const struct command *family = find_command(&word);
+    for (size_t i = 0; i < g_data.num_commands; i++) {
+        n += is_in_family(&g_data.table[i], family);
+    }
+    reply_arr(out, 1 + 2 * n);
+    in_capitals(name, family->name, len);
+    snprintf(
+        line, sizeof(line), "%s <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", name);
+    reply_status(out, line);
+    for (size_t i = 0; i < g_data.num_commands; i++) {
+        const struct command *command = &g_data.table[i];
+        if (is_in_family(command, family)) {
+            in_capitals(name, command->name + len + 1, strlen(command->name + len + 1));
+            reply_status(out, name);
+            snprintf(line, sizeof(line), "    %s.", command->summary);
+            reply_status(out, line);
+        }
+    }
+}
+
 // clang-format off
 static const struct command k_commands[] = {
     {"get", 2, READ | FAST, 1, 1, 1, do_get, "string", "Get the value of a key"},
@@ -2932,6 +3117,7 @@ static const struct command k_commands[] = {
     {"object", -2, FAMILY, 0, 0, 0, NULL, "generic", "Commands about values"},
     {"object|encoding", 3, MEMBER | READ, 2, 2, 1, do_object_encoding, "generic", "Get its form"},
     {"object|refcount", 3, MEMBER | READ, 2, 2, 1, do_object_refcount, "generic", "Get 1"},
+    {"object|help", 2, MEMBER, 0, 0, 0, do_help, "generic", "Print this help"},
     {"type", 2, READ | FAST, 1, 1, 1, do_type, "generic", "Get the type of a value"},
     {"keys", 2, READ, 0, 0, 0, do_keys, "generic", "List the keys that match a pattern"},
     {"scan", -2, READ, 0, 0, 0, do_scan, "generic", "List some keys, and where to go on"},
@@ -2960,6 +3146,8 @@ static const struct command k_commands[] = {
     {"echo", 2, FAST, 0, 0, 0, do_echo, "connection", "Get the message"},
     {"quit", -1, FAST, 0, 0, 0, do_quit, "connection", "Have the connection closed"},
     {"hello", -1, FAST, 0, 0, 0, do_hello, "connection", "Choose the version of the protocol"},
+    {"auth", -2, FAST, 0, 0, 0, do_auth, "connection", "Say who you are; no password is set"},
+    {"reset", 1, FAST, 0, 0, 0, do_reset, "connection", "Begin anew on this connection"},
     {"select", 2, FAST, 0, 0, 0, do_select, "connection", "Choose the database"},
     {"client", -2, FAMILY, 0, 0, 0, NULL, "connection", "Commands about connections"},
     {"client|id", 2, MEMBER, 0, 0, 0, do_client_id, "connection", "Get our number"},
@@ -2968,15 +3156,21 @@ static const struct command k_commands[] = {
     {"client|getname", 2, MEMBER, 0, 0, 0, do_client_getname, "connection", "Get our name"},
     {"client|setname", 3, MEMBER, 0, 0, 0, do_client_setname, "connection", "Give us a name"},
     {"client|setinfo", 4, MEMBER, 0, 0, 0, do_client_setinfo, "connection", "Name our library"},
+    {"client|help", 2, MEMBER, 0, 0, 0, do_help, "connection", "Print this help"},
     {"command", -1, FAMILY, 0, 0, 0, do_command, "server", "Describe all commands"},
     {"command|count", 2, MEMBER, 0, 0, 0, do_command_count, "server", "Count the commands"},
     {"command|docs", -2, MEMBER, 0, 0, 0, do_command_docs, "server", "Get what commands are for"},
     {"command|info", -2, MEMBER, 0, 0, 0, do_command_info, "server", "Describe some commands"},
-    {"command|list", 2, MEMBER, 0, 0, 0, do_command_list, "server", "List their names"},
+    {"command|list", -2, MEMBER, 0, 0, 0, do_command_list, "server", "List their names"},
+    {"command|help", 2, MEMBER, 0, 0, 0, do_help, "server", "Print this help"},
     {"config", -2, FAMILY, 0, 0, 0, NULL, "server", "Commands about settings"},
     {"config|get", -3, MEMBER | ADMIN, 0, 0, 0, do_config_get, "server", "Get settings"},
     {"config|set", -4, MEMBER | ADMIN, 0, 0, 0, do_config_set, "server", "Change settings"},
     {"config|resetstat", 2, MEMBER | ADMIN, 0, 0, 0, do_config_resetstat, "server", "Reset counts"},
+    {"config|help", 2, MEMBER, 0, 0, 0, do_help, "server", "Print this help"},
+    {"memory", -2, FAMILY, 0, 0, 0, NULL, "server", "Commands about memory"},
+    {"memory|usage", -3, MEMBER | READ, 2, 2, 1, do_memory_usage, "server", "Get a key's bytes"},
+    {"memory|help", 2, MEMBER, 0, 0, 0, do_help, "server", "Print this help"},
     {"info", -1, 0, 0, 0, 0, do_info, "server", "Get what the server says of itself"},
     {"time", 1, FAST, 0, 0, 0, do_time, "server", "Get the time of the wall clock"},
     {"dbsize", 1, READ | FAST, 0, 0, 0, do_dbsize, "server", "Count the keys"},
@@ -3021,16 +3215,59 @@ static void out_unknown(const struct request *req, struct reply *out) {
 
 // Replies that the family has no such command.
 static void out_unknown_in_family(const struct request *req, struct reply *out) {
-    char family[k_max_command + 1] = "";
-    for (size_t i = 0; req->command->name[i]; i++) {
-        family[i] = (char)toupper(req->command->name[i]);
-    }
+    char family[k_max_command + 1];
+    in_capitals(family, req->command->name, strlen(req->command->name));
     int n = (int)(req->args[1].len < 128 ? req->args[1].len : 128);
     reply_errf(out, "ERR unknown subcommand '%.*s'. Try %s HELP.", n, req->args[1].data, family);
 }
 
+// There are no transactions here. But most clients send MULTI, the commands and EXEC in one go: if only
+// the MULTI were refused, the commands would be done all the same. So behind it none is done until
+// EXEC, DISCARD or RESET. A client that has read the refusal may have given up, and sends neither. Hence
+// it ends by itself, k_refused_ms after the last sign that the client does not wait for replies: the
+// MULTI, or a request that came with more behind it. Returns whether the request had to do with that, and
+// has its reply.
+static bool refuse_transaction(struct request *req, struct reply *out) {
+    struct conn *conn = req->conn;
+    const struct slice *name = &req->args[0];
+    int64_t now_ms = get_monotonic_msec();
+    bool refusing = now_ms < conn->refused_until_ms;
+    if (is_word(name, "multi")) {
+        conn->refused_until_ms = now_ms + k_refused_ms;
+        reply_err(out, "ERR MULTI is not supported here; use a pipeline without a transaction");
+        return true;
+    }
+    if (is_word(name, "exec") || is_word(name, "discard")) {
+        conn->refused_until_ms = 0;
+        if (refusing && is_word(name, "exec")) {
+            reply_err(out,
+                      "EXECABORT Transaction discarded because of: MULTI is not supported here;"
+                      " use a pipeline without a transaction");
+        } else {
+            reply_errf(out, "ERR %s without MULTI", is_word(name, "exec") ? "EXEC" : "DISCARD");
+        }
+        return true;
+    }
+    if (!refusing) {
+        conn->refused_until_ms = 0;
+        return false;
+    }
+    if (req->command && (req->command->f == do_quit || req->command->f == do_reset)) {
+        return false;
+    }
+    if (buf_size(&conn->rbuf) > req->size) {
+        conn->refused_until_ms = now_ms + k_refused_ms;
+    }
+    reply_err(out, "ERR not done: it stands behind a MULTI, which is not supported here");
+    return true;
+}
+
 // Has the command reply, if the number of its arguments is right.
 static void do_request(struct request *req, struct reply *out) {
+    bool may_concern_multi = !req->command || req->conn->refused_until_ms != 0;
+    if (may_concern_multi && refuse_transaction(req, out)) {
+        return;
+    }
     if (!req->command) {
         out_unknown(req, out);
         return;

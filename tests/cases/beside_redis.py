@@ -28,6 +28,8 @@ ENDS = [*SCORES, "(1", "(0", "(-inf", "(x", "("]
 VALUES = ["v", "", "10", "-5", "long " * 20, "0", "a\r\nb"]
 NAMES = ["a", "b", "c", "d", "", "aa", "\xff"]
 PATTERNS = ["*", "k*", "?", "[a-l]", "key:[0-9]", "\\k", "*:*", "[^k]", "no"]
+AMOUNTS = ["100", "100000", "0", "-1", "x", "9223372036854775", "9223370399119966", "-9223372036854776"]
+AMOUNTS_MS = ["100000", "50000000", "0", "-1", "x", "9223372036854775807", "-9223372036854775808"]
 # what stands for several words, one after the other
 GRAMMAR: Dict[str, Sequence[Union[Sequence[str], str]]] = {
     "get": [KEYS], "set": [KEYS, VALUES], "del": ["keys"], "unlink": ["keys"], "exists": ["keys"], "mget": ["keys"],
@@ -36,15 +38,14 @@ GRAMMAR: Dict[str, Sequence[Union[Sequence[str], str]]] = {
     "ttl": [KEYS], "zscore": [KEYS, NAMES], "zcard": [KEYS], "zrank": [KEYS, NAMES], "zrevrank": [KEYS, NAMES],
     "zrem": [KEYS, "names"], "zadd": [KEYS, "zadd options", "scores"], "zcount": [KEYS, ENDS, ENDS],
     "zrange": [KEYS, ENDS, ENDS, "range options"], "zrangebyscore": [KEYS, ENDS, ENDS, "score options"],
-    "zincrby": [KEYS, SCORES, NAMES], "ping": ["maybe"], "echo": [VALUES], "select": [["0", "x", "-1", ""]],
-    "flushall": [["async", "sync", "now"]],
+    "zincrby": [KEYS, [*SCORES, "nx", "CH"], NAMES], "ping": ["maybe"], "echo": [VALUES],
+    "select": [["0", "x", "-1", ""]], "flushall": [["async", "sync", "now"]],
+    "expire": [KEYS, AMOUNTS, "expire options"], "pexpire": [KEYS, AMOUNTS_MS, "expire options"],
 }  # fmt: skip
 INDEXES = ["0", "0", "1", "2", "15", "16", "-1", "x", "2147483648"]
 FAR = ["4000000000", "9000000000", "50000000000"]  # seconds, not near to any that is counted from now on
 DATES = [*FAR, "1", "0", "-1", "x", "9223372036854775", "9223372036854776", ""]
 DATES_MS = ["4000000000499", "4000000000500", "9000000000000", "1", "0", "-5", "9223372036854775807", "1e3"]
-AMOUNTS = ["100", "100000", "0", "-1", "x", "9223372036854775", "9223370399119966", "-9223372036854776"]
-AMOUNTS_MS = ["100000", "50000000", "0", "-1", "x", "9223372036854775807", "-9223372036854775808"]
 # from 18 on; those of before may be there twice
 GRAMMAR_18: Dict[str, Sequence[Union[Sequence[str], str]]] = {
     **GRAMMAR, "select": [INDEXES], "move": [KEYS, INDEXES], "swapdb": [INDEXES, INDEXES], "flushdb": ["maybe how"],
@@ -52,8 +53,7 @@ GRAMMAR_18: Dict[str, Sequence[Union[Sequence[str], str]]] = {
     "randomkey": [], "scan": [["0", "0", "0 ", "x", "-1x", "99999999999999999999"], "scan options"],
     "setnx": [KEYS, VALUES],
     "getset": [KEYS, VALUES], "getdel": [KEYS], "getex": [KEYS, "getex options"], "setex": [KEYS, AMOUNTS, VALUES],
-    "psetex": [KEYS, AMOUNTS_MS, VALUES], "expire": [KEYS, AMOUNTS, "expire options"],
-    "pexpire": [KEYS, AMOUNTS_MS, "expire options"], "expireat": [KEYS, DATES, "date options"],
+    "psetex": [KEYS, AMOUNTS_MS, VALUES], "expireat": [KEYS, DATES, "date options"],
     "pexpireat": [KEYS, DATES_MS, "date options"], "expiretime": [KEYS], "pexpiretime": [KEYS], "pttl": [KEYS],
 }  # fmt: skip
 OFTEN = ("set", "expireat", "pexpireat", "pexpiretime", "copy", "move", "rename")
@@ -61,13 +61,13 @@ RARELY = ("flushall", "flushdb", "swapdb")
 SET = ["nx", "xx", "get", "keepttl", "NX", "ex 100", "px 100000", "ex 0", "ex x", "px -1", "ex 9223370399119966", "ex",
        "nonsense"]  # fmt: skip
 ZADD = ["nx", "xx", "gt", "lt", "ch", "incr", "CH"]
+EXPIRE = ["nx", "xx", "NX", "nonsense"]
 RANGE = ["withscores", "byscore", "rev", "limit 0 2", "limit 1 -1", "limit x 1", "limit 1", "REV", "nonsense"]
 OPTIONS_18: Dict[str, Sequence[str]] = {
     "copy options": ["replace", "db 1", "DB 0", "db 2", "db 16", "db x", "db", "nonsense"],
     "scan options": ["count 5", "count 0", "count x", "match k*", "type string", "type none", "match", "nonsense 1"],
     "getex options": ["persist", "ex 100", "px 100000", "exat 4000000000", "PXAT 4000000000500", "exat 1", "ex 0",
                       "ex x", "pxat -1", "keepttl", "ex"],
-    "expire options": ["nx", "xx", "NX", "nonsense"],
     "date options": ["nx", "xx", "gt", "lt", "GT", "nonsense"],
     "maybe how": ["async", "sync", "now"],
     "set options": ["exat 4000000000", "pxat 4000000000500", "EXAT 9000000000", "pxat 0", "exat -1", "exat x",
@@ -103,7 +103,8 @@ def _words(rng: random.Random, chapter: int) -> List[bytes]:
         elif part == "maybe":
             words += _some(rng, ["hi"], 0.4)
         else:
-            known = {"zadd options": ZADD, "range options": RANGE, "score options": BYSCORE, **options}
+            known = {"zadd options": ZADD, "range options": RANGE, "score options": BYSCORE,
+                     "expire options": EXPIRE, **options}  # fmt: skip
             words += _some(rng, known[part], 0.4)
     if name == "set":
         words += _some(rng, [*SET, *options.get("set options", [])], 0.4)

@@ -11,6 +11,7 @@ from harness import AnyOrder, Between, Conn, Err, Server, fail, redis, seed
 from harness.keyspace_model import KeyspaceModel
 from harness.model import INT64_MAX, INT64_MIN
 from harness.resp import NIL, OK, Score, Simple, split_inline
+from harness.wire import KEYSPACE_FROM
 
 from . import case
 from .clock import HOUR, IDLE, Clock, closed_now, open_still
@@ -105,13 +106,34 @@ def options_of_expire_and_the_past(chapter: int) -> None:
                      ("dbsize", 0))  # fmt: skip
 
 
-@case(since=18)
+@case(since=17, inside=INSIDE)
+def options_of_expire_in_a_moment(chapter: int) -> None:
+    """Times from now on, while the clock stands still: NX XX GT LT in the first version that has them, to the
+    millisecond. No TTL is longer than each."""
+    with standing(chapter) as (_, _, conn):
+        for name, unit in (("expire", 1000), ("PEXPIRE", 1)):
+            for options, plain, less, equal, more in (
+                ("", True, True, True, True), ("nx", True, False, False, False), ("xx", False, True, True, True),
+                ("gt", False, False, False, True), ("lt", True, True, False, False),
+                ("GT xx", False, False, False, True), ("xx LT", False, True, False, False),
+            ):  # fmt: skip
+                for before, to, takes in ((0, 5, plain), (5, 4, less), (5, 5, equal), (5, 6, more)):
+                    asks(conn, ("set k v", OK), *[("pexpire k 5000", 1)] * (before > 0),
+                         (f"{name} k {to * 1000 // unit} {options}", int(takes)),
+                         ("pttl k", (to if takes else before) * 1000 or -1),
+                         (f"{name} none {to} {options}", 0))  # fmt: skip
+                for before, takes in ((0, plain), (5, less)):  # a time that is over is earlier than any
+                    asks(conn, ("set k v", OK), *[("pexpire k 5000", 1)] * (before > 0),
+                         (f"{name} k -1 {options}", int(takes)), ("exists k", int(not takes)))  # fmt: skip
+
+
+@case(since=17)
 def errors_of_expire(chapter: int) -> None:
     """Options first, one by one; then those that do not go together; then the number; whether or not there is a key."""
     nx = Err(4, "ERR NX and XX, GT or LT options at the same time are not compatible")
     both = Err(4, "ERR GT and LT options at the same time are not compatible")
     with start(chapter) as server, server.connect() as conn:
-        for name in ("expire", "pexpire", "expireat", "PEXPIREAT"):
+        for name in ("expire", "PEXPIRE", "expireat", "PEXPIREAT")[: 2 if chapter < KEYSPACE_FROM else 4]:
             for key in ("k", "none"):
                 asks(conn, ("set k v", OK))
                 for options, error in (
@@ -126,7 +148,8 @@ def errors_of_expire(chapter: int) -> None:
                 for number in ("x", "''", "1.5", "1e3", "01", "+1", "9223372036854775808", "-9223372036854775809"):
                     asks(conn, (f"{name} {key} {number}", NO_INT), (f"{name} {key} {number} nx", NO_INT))
                 asks(conn, (f"{name} {key}", bad_count(name.lower())), ("ttl k", -1))
-        asks(conn, ("expiretime", bad_count("expiretime")), ("pexpiretime k l", bad_count("pexpiretime")))
+        if chapter >= KEYSPACE_FROM:
+            asks(conn, ("expiretime", bad_count("expiretime")), ("pexpiretime k l", bad_count("pexpiretime")))
 
 
 @case(since=18, inside=INSIDE)

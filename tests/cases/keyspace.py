@@ -14,12 +14,12 @@ from harness.resp import NIL, OK, Simple, array
 from . import case
 from .replies import filled
 from .resp import NO_INT, SYNTAX, WRONG, as_pairs, asks, bad_count, hello, raw
-from .talk import bulk, numbered, paused, say, start
+from .talk import bulk, numbered, paused, say, start, watched
 
 LOOKS_AT = (
     "db conn find_db parse_index do_select do_flush* flush db_* entry_* do_move do_swapdb rename_key do_rename* "
-    "do_copy parse_copy_options do_randomkey pick_one do_exists do_object_* encoding_name do_config_set k_settings "
-    "info_keyspace k_commands"
+    "do_copy parse_copy_options do_randomkey pick_one do_exists do_object_* encoding_name do_memory_* block_size "
+    "pairs_size do_config_set k_settings info_keyspace k_commands"
 )
 
 OUT_OF_RANGE = Err(4, "ERR DB index is out of range")
@@ -404,6 +404,58 @@ def object_and_its_errors(chapter: int) -> None:
         raw(conn, b"object encoding none\r\n", b"_\r\n")
 
 
+@case(since=18)
+def memory_usage(chapter: int) -> None:
+    """What a key takes, in bytes: redis-cli --memkeys asks for it. Of pairs some are looked at, or all."""
+    with start(chapter) as server, server.connect() as conn:
+
+        def usage(*words: str) -> int:
+            size = conn.ask("memory", "usage", *words)
+            assert isinstance(size, int), size
+            return size
+
+        def within(what: str, size: int, low: int, high: int) -> None:
+            if not low <= size <= high:
+                fail(f"memory usage of {what} is {size}", "", f"{low} to {high}")
+
+        asks(conn, ("memory usage none", None), ("set k v", OK), ("zadd z 1 n", 1))
+        within("a key and a value of one letter", usage("k"), 10, 150)
+        for size in (100, 5000, 1_000_000):
+            conn.ask("set", "k", "x" * size, expect=OK)
+            within(f"a value of {size} bytes", usage("k"), size, size * 5 // 4 + 150)
+        one = usage("z")
+        within("a set of one pair", one, 10, 800)
+        bulk(conn, numbered(range(5000), "zadd", "z", "######", "name ######" + "x" * 50), 1)
+        every = usage("z", "samples", "0")
+        within("a set of 5001 pairs with names of 61 bytes", every, 5000 * 80, 5000 * 250)
+        for words in ([], ["SAMPLES", "1000"], ["samples", "5001"], ["samples", "9223372036854775807"]):
+            within(f"the same set, {words}", usage("z", *words), every * 3 // 4, every * 5 // 4)
+        assert usage("z", "samples", "3", "samples", "0") == every
+        asks(conn, ("del z k", 2), ("memory usage z", None), ("memory usage none samples -1", SYNTAX),
+             ("memory usage none samples x", NO_INT), ("memory usage none samples", SYNTAX),
+             ("memory usage none nosuch 1", SYNTAX), ("memory usage", bad_count("memory|usage")),
+             ("memory", bad_count("memory")))  # fmt: skip
+
+
+@case(since=18, inside=True, ours="Redis counts no deadline")
+def memory_usage_is_what_the_server_takes(chapter: int) -> None:
+    """A deadline costs, too. Over many keys, and in a large set, the sum is what the server has grown by."""
+    with start(chapter) as server, server.connect() as conn:
+        asks(conn, ("set k v", OK))
+        plain = conn.ask("memory", "usage", "k")
+        asks(conn, ("expire k 1000", 1))
+        dated = conn.ask("memory", "usage", "k")
+        assert isinstance(plain, int) and isinstance(dated, int)
+        if dated < plain + 24:
+            fail(f"memory usage of a key is {plain}, and {dated} with a deadline")
+        before = server.rss_kb()
+        bulk(conn, numbered(range(50_000), "zadd", "z", "######", "name ######" + "x" * 50), 1)
+        told, grown = conn.ask("memory", "usage", "z", "samples", "0"), (server.rss_kb() - before) << 10
+        assert isinstance(told, int)
+        if not watched() and not grown * 3 // 4 <= told <= grown * 5 // 4:
+            fail(f"for a set that the server has grown by {grown} for, memory usage says {told}")
+
+
 def known(conn: Conn, name: str) -> bool:
     """Does the server have this command?"""
     return conn.ask("command", "info", name) != [None]
@@ -424,7 +476,8 @@ COMMANDS: Dict[str, Tuple[int, List[bytes], int, int, int]] = {
     "getset": (3, [WRITE, DENY, FAST], 1, 1, 1), "flushdb": (-1, [WRITE], 0, 0, 0), "flushall": (-1, [WRITE], 0, 0, 0),
     "dbsize": (1, [READ, FAST], 0, 0, 0), "keys": (2, [READ], 0, 0, 0), "type": (2, [READ, FAST], 1, 1, 1),
     "exists": (-2, [READ, FAST], 1, -1, 1), "object|encoding": (3, [READ], 2, 2, 1),
-    "object|refcount": (3, [READ], 2, 2, 1), "time": (1, [FAST], 0, 0, 0),
+    "object|refcount": (3, [READ], 2, 2, 1), "time": (1, [FAST], 0, 0, 0), "memory": (-2, [], 0, 0, 0),
+    "memory|usage": (-3, [READ], 2, 2, 1),
 }  # fmt: skip
 
 

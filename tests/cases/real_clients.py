@@ -15,13 +15,13 @@ import subprocess
 import tempfile
 import termios
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import List, Sequence, Tuple
+from typing import Iterator, List, Sequence, Tuple
 
 import pytest
 
-from harness import Conn, Server, fail, limit, resp, settings
+from harness import Conn, Server, fail, limit, redis, resp, settings
 from harness.process import free_port
 from harness.settings import ROOT, needs, wait_until
 
@@ -122,44 +122,77 @@ def redis_cli_pipe(chapter: int) -> None:
 @case(since=17)
 def redis_cli_on_a_terminal(chapter: int) -> None:
     """It asks for the docs of all commands, shows its prompt, and hints at arguments; Ctrl-D ends it."""
+    with start(chapter) as server, on_a_terminal(server) as (pid, terminal):
+        prompt = f"127.0.0.1:{server.port}> "
+        _shows(terminal, prompt)
+        for typed, shown in (("set k v", "OK"), ("get k", '"v"'), ("incr k", resp.NO_INT), ("zcard none",
+        "(integer) 0")):
+            os.write(terminal, typed.encode() + b"\r")
+            _shows(terminal, f"{shown}\r\n{prompt}")
+        os.write(terminal, b"\4")
+        wait_until(lambda: _has_ended(pid), "redis-cli on a terminal ends at Ctrl-D")
+
+
+@contextmanager
+def on_a_terminal(server: Server, *words: str) -> Iterator[Tuple[int, int]]:
+    """redis-cli on a terminal of its own: its number, and the other end of the terminal. It is killed in the end."""
     needs("redis-cli")
-    with start(chapter) as server, tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory() as home:
         pid, terminal = pty.fork()
         if pid == 0:
             os.environ.update(TERM="xterm", HOME=home)
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
             try:
-                os.execvp("redis-cli", ["redis-cli", "-p", str(server.port)])
+                os.execvp("redis-cli", ["redis-cli", "-p", str(server.port), *words])
             finally:
                 os._exit(127)
         try:
-            prompt = f"127.0.0.1:{server.port}> "
-            _shows(terminal, prompt)
-            for typed, shown in (("set k v", "OK"), ("get k", '"v"'), ("incr k", resp.NO_INT), ("zcard none",
-            "(integer) 0")):
-                os.write(terminal, typed.encode() + b"\r")
-                _shows(terminal, f"{shown}\r\n{prompt}")
-            os.write(terminal, b"\4")
-            end = time.monotonic() + limit(5)
-            while os.waitpid(pid, os.WNOHANG)[0] == 0:
-                if time.monotonic() > end:
-                    fail("redis-cli on a terminal does not end at Ctrl-D")
-                time.sleep(0.01)
-            pid = 0
+            yield pid, terminal
         finally:
-            if pid:
+            if not _has_ended(pid):
                 os.kill(pid, 9)
-                os.waitpid(pid, 0)
+            os.waitpid(pid, 0)
             os.close(terminal)
 
 
-def _shows(terminal: int, text: str) -> None:
-    """Waits until the terminal shows this."""
+def _has_ended(pid: int) -> bool:
+    """Has this child of ours? It can still be waited for."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _shows(terminal: int, text: str, pattern: bool = False) -> None:
+    """Waits until the terminal shows this, or what this pattern fits."""
     shown, end = b"", time.monotonic() + limit(5)
-    while text.encode() not in re.sub(rb"\x1b\[[0-9;]*[A-Za-z]", b"", shown):
+    form = re.compile((text if pattern else re.escape(text)).encode())
+    while not form.search(re.sub(rb"\x1b\[[0-9;]*[A-Za-z]", b"", shown)):
         if not select.select([terminal], [], [], max(0, end - time.monotonic()))[0]:
             fail(f"redis-cli on a terminal does not show {text!r}; so far {shown[-500:]!r}")
         shown += os.read(terminal, 4096)
+
+
+@case(since=17)
+def redis_cli_stat(chapter: int) -> None:
+    """It prints a line every so often: keys, memory, clients, blocked clients, requests, connections."""
+    with start(chapter) as server, server.connect() as conn:
+        conn.ask("mset", "a", "1", "b", "2", expect=resp.OK)
+        with on_a_terminal(server, "--stat", "-i", "0.05") as (_, terminal):
+            _shows(terminal, r"\r\n2 +\d+\.\d\d[KM] +2 +0 +\d+ \(\+1\) +2 ", pattern=True)
+
+
+@case(since=18)
+def redis_cli_weighs_keys(chapter: int) -> None:
+    """--memkeys asks for the memory of each key."""
+    needs("redis-cli")
+    with start(chapter) as server, server.connect() as conn:
+        asked = [("set", f"key:{i}", "x" * 10) for i in range(50)] + [("set", "large", "x" * 5000)]
+        conn.pipeline(asked, [resp.OK] * len(asked))
+        conn.ask("zadd", "board", 1, "ann", 2, "bob", expect=2)
+        shown = run(["redis-cli", "-p", str(server.port), "--memkeys"])
+        sizes = {name: conn.ask("memory", "usage", name) for name in ("large", "board")}
+        for found in (f"""string found '"large"' has {sizes["large"]} bytes""",
+                      f"""zset found '"board"' has {sizes["board"]} bytes"""):  # fmt: skip
+            if found not in shown or "arning" in shown:
+                fail(f"redis-cli --memkeys does not print {found}, or warns:\n{shown}")
 
 
 @case(since=18)
@@ -232,7 +265,18 @@ def ask_through_redis_py(chapter: int, script: str) -> None:
     if found.returncode:
         left_out("python3-redis")
     with start(chapter) as server:
-        run([found.stdout.strip(), str(HERE / "real" / script)], PORT=str(server.port))
+        words = [found.stdout.strip(), str(HERE / "real" / script)]
+        run(words, PORT=str(server.port), REDIS=str(int(redis.is_tested())))
+
+
+@case(since=17)
+def phpredis(chapter: int) -> None:
+    """real/phpredis.php: strings, sorted sets, deadlines, errors, pipelines, and what it gets for `multi`."""
+    needs("php")
+    if subprocess.run(["php", "-r", "exit(extension_loaded('redis') ? 0 : 1);"]).returncode:
+        left_out("php-redis")
+    with start(chapter) as server:
+        run(["php", str(HERE / "real/phpredis.php")], PORT=str(server.port), REDIS=str(int(redis.is_tested())))
 
 
 @case(since=17)

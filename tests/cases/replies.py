@@ -483,6 +483,7 @@ def costly_requests(conn: Conn) -> Iterator[Tuple[List[object], object]]:
         yield ["keys", "*" + "a" * 300 + "b"], []
     if conn.chapter >= wire.KEYSPACE_FROM:
         yield ["scan", 0, "match", "*" + "a" * 300 + "b", "count", 1000], ANY
+        yield ["memory", "usage", "z", "samples", 0], ANY
         yield ["copy", "z", "z%"], 1
         for name in ("big", *(f"own{i}" for i in range(6))):
             conn.ask("set", name, filled(MIB), expect=done(conn.chapter))
@@ -490,7 +491,10 @@ def costly_requests(conn: Conn) -> Iterator[Tuple[List[object], object]]:
         yield ["rename", "own%", "new%"], done(conn.chapter)
 
 
-@case(since=11, at="request_cost may_take out_pairs do_zquery do_keys do_scan do_copy rename_key", inside=True)
+@case(
+    since=11, at="request_cost may_take out_pairs do_zquery do_keys do_scan do_copy rename_key do_memory_usage",
+    inside=True,
+)  # fmt: skip
 def costly_requests_take_turns(chapter: int) -> None:
     """Six clients ask at once for what takes milliseconds: pairs by the thousand, a pattern that fits nearly
     everywhere, a copy of a megabyte. One of them is answered in a round, so that others are served in between."""

@@ -20,6 +20,7 @@ from harness.wire import KEYSPACE_FROM
 
 from . import case
 from .clients import LINES
+from .clock import Clock
 from .replies import MIB, filled, memory_below
 from .talk import end_input, say, start, still_serves, watched
 
@@ -560,7 +561,7 @@ def names_and_their_errors(chapter: int) -> None:
             ("command nosuch", "ERR unknown subcommand 'nosuch'. Try COMMAND HELP."),
         ):
             asks(conn, (line, Err(4, text)))
-        for family in ("client", "config", "command", *(["object"] if chapter >= KEYSPACE_FROM else [])):
+        for family in ("client", "config", "command", *(["object", "memory"] if chapter >= KEYSPACE_FROM else [])):
             for size in (31, 32, 33, 64, 127, 128, 129, 100_000):  # longer than any name, and than room for names
                 text = f"ERR unknown subcommand '{'x' * min(size, 128)}'. Try {family.upper()} HELP."
                 conn.ask(family, "x" * size, expect=Err(4, text))
@@ -1134,3 +1135,242 @@ def a_conversation_as_a_client_library_has_it(chapter: int) -> None:
             conn.recv(reply)
         end_input(conn)
         conn.expect_closed()
+
+
+FIELDS = (
+    "id addr laddr fd name age idle flags db sub psub ssub multi qbuf qbuf-free argv-mem multi-mem rbs rbp obl oll "
+    "omem tot-mem events cmd user redir resp"
+).split()  # fmt: skip
+
+
+def rows_of(conn: Conn, what: str) -> List[Dict[str, str]]:
+    """What `client list` or `client info` says of each; fails where it lacks a field or has another order."""
+    told = conn.ask("client", what)
+    assert isinstance(told, bytes) and told.endswith(b"\n"), told
+    rows = [[word.split("=", 1) for word in line.split(" ")] for line in told.decode().splitlines()]
+    for row in rows:
+        if [name for name, _ in row] != FIELDS:
+            fail(f"client {what}: the fields are {' '.join(name for name, _ in row)}", "", " ".join(FIELDS))
+    return [dict(row) for row in rows]  # type: ignore[arg-type]
+
+
+@case(since=17)
+def client_list_has_all_fields(chapter: int) -> None:
+    """Libraries ask for all fields of Redis 7.0, and count with the numbers: what nobody uses is 0, or -1."""
+    with start(chapter) as server, server.connect() as conn, server.connect() as silent:
+        conn.ask("set", "large", filled(16 * MIB), expect=OK)
+        conn.ask("client", "setname", "me", expect=OK)
+        (mine,) = rows_of(conn, "info")
+        for name in ("sub", "psub", "ssub", "multi-mem", "oll", "omem"):
+            if mine[name] != "0":
+                fail(f"client info: {name}={mine[name]}, and nothing of that kind is there", "", "0")
+        assert (mine["multi"], mine["redir"], mine["user"], mine["resp"]) == ("-1", "-1", "default", "2"), mine
+        own = len(array("client", "info"))
+        if int(mine["qbuf"]) < own or int(mine["tot-mem"]) < int(mine["qbuf"]) + int(mine["qbuf-free"]):
+            fail(f"client info: {mine}", "", f"qbuf of {own} at least, this request; tot-mem with all buffers in it")
+        number = silent.ask("client", "id")
+        silent.send(array("get", "large") * 2)  # and reads no reply
+
+        def waiting() -> Dict[str, str]:
+            return next(row for row in rows_of(conn, "list") if row["id"] == str(number))
+
+        wait_until(lambda: int(waiting()["omem"]) > MIB, "client list tells of replies that wait")
+        row = waiting()
+        assert int(row["oll"]) > 0 and int(row["tot-mem"]) >= int(row["omem"]) and row["cmd"] == "get", row
+        assert row["resp"] == "2", row
+
+
+@case(since=17)
+def names_of_settings_in_any_case(chapter: int) -> None:
+    """Asked for by name, a setting is called as it was asked for; found by a pattern, it has its own name."""
+    with start(chapter) as server, server.connect() as conn:
+        asks(conn, ("config set TimeOut 77", OK), ("config get TIMEOUT", [b"TIMEOUT", b"77"]),
+             ("config get tImeOut", [b"tImeOut", b"77"]), ("config get TIMEO*", [b"timeout", b"77"]),
+             ("config get TIM[D-F]OUT", [b"timeout", b"77"]), ("CONFIG GET SAV?", [b"save", b""]),
+             ("config get *EOUT TIMEOUT", ANY), ("config get APPENDONL\\\\Y", ANY), ("set KEY v", OK),
+             ("keys key", []), ("keys KE?", [b"KEY"]))  # fmt: skip
+
+
+@case(since=17)
+def each_family_has_help(chapter: int) -> None:
+    """An error says `Try CLIENT HELP.`: an array of statuses, what there is and what it is for."""
+    families = ["client", "command", "config", *(["object", "memory"] if chapter >= KEYSPACE_FROM else [])]
+    with start(chapter) as server, server.connect() as conn:
+        for family in families:
+            told = conn.ask(family, "HELP")
+            assert isinstance(told, list) and all(type(line) is Simple for line in told), told
+            first = f"{family.upper()} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
+            assert told[0] == first.encode() and told[-2] == b"HELP" and told[-1].startswith(b"    Print"), told
+            rows = conn.ask("command", "info", family)
+            assert isinstance(rows, list)
+            names = {row[0].partition(b"|")[2].upper() for row in rows[0][9]}
+            said = {line.split()[0] for line in told[1:] if not line.startswith(b" ")}
+            if not names - {b"GETKEYS", b"SETINFO"} <= said | {b"(NO"}:
+                fail(f"{family} help says nothing of {names - said}")
+            conn.ask(family, "help", "x", expect=bad_count(f"{family}|help"))
+
+
+@case(since=17)
+def command_list_is_filtered(chapter: int) -> None:
+    """By a pattern, in letters of any case. There are no modules here."""
+    with start(chapter) as server, server.connect() as conn:
+        every = conn.ask("command", "list")
+        assert isinstance(every, list) and b"client|id" in every, every
+        for pattern, form in (
+            ("get", "get"), ("z*", "z.*"), ("Z*", "z.*"), ("*|*", r".*[|].*"), ("CLIENT|[H-J]*", r"client[|][h-j].*"),
+            ("[^a-z]*", "[^a-z].*"), ("*", ".*"), ("", ""), ("nosuch", "nosuch"),
+        ):  # fmt: skip
+            expect = AnyOrder([name for name in every if re.fullmatch(form, name.decode())])
+            conn.ask("COMMAND", "list", "FilterBy", "PATTERN", pattern, expect=expect)
+        asks(conn, ("command list filterby module x", []), ("command list filterby aclcat nosuch", []),
+             ("command list filterby", SYNTAX), ("command list filterby pattern", SYNTAX),
+             ("command list filterby pattern a b", SYNTAX), ("command list filterby nosuch a", SYNTAX),
+             ("command list pattern a b", SYNTAX), ("command list x", SYNTAX))  # fmt: skip
+
+
+@case(since=17)
+def nobody_needs_a_password(chapter: int) -> None:
+    """The default user has none, so any will do; a password alone is taken for a mistake."""
+    without = Err(4, "ERR AUTH <password> called without any password configured for the default user. Are you sure "
+                     "your configuration is correct?")  # fmt: skip
+    wrong = Err(4, "WRONGPASS invalid username-password pair or user is disabled.")
+    with start(chapter) as server, server.connect() as conn:
+        asks(conn, ("auth x", without), ("AUTH ''", without), ("auth default x", OK), ("auth default ''", OK),
+             ("auth other x", wrong), ("auth Default x", wrong), ("auth '' x", wrong), ("auth a b c", SYNTAX),
+             ("auth default b c", SYNTAX), ("auth", bad_count("auth")), ("hello 2 auth DEFAULT x", wrong),
+             ("hello 2 auth other x", wrong), ("ping", PONG))  # fmt: skip
+
+
+@case(since=17)
+def reset_begins_anew(chapter: int) -> None:
+    """Version 2, database 0, no name; pools of connections send it."""
+    with start(chapter) as server, server.connect() as conn:
+        for _ in range(2):
+            asks(conn, ("set k zero", OK), ("client setname app", OK))
+            hello(conn, 3)
+            if chapter >= KEYSPACE_FROM:
+                asks(conn, ("select 5", OK), ("get k", None))
+            conn.ask("RESET", expect=Simple(b"RESET"))
+            conn.version = 2
+            raw(conn, array("get", "none"), b"$-1\r\n")
+            asks(conn, ("get k", b"zero"), ("client getname", OneOf(None, b"")), ("reset now", bad_count("reset")))
+            assert rows_of(conn, "info")[0]["name"] == ""
+
+
+@case(since=17)
+def zincrby_reads_no_options(chapter: int) -> None:
+    """To Redis it is `zadd`: an option in place of the number leaves too few words. As a name, it is a name."""
+    with start(chapter) as server, server.connect() as conn:
+        for word in ("nx", "XX", "gt", "LT", "ch", "incr"):
+            asks(conn, (f"zincrby z {word} m", SYNTAX), (f"zincrby z 1 {word}", 1.0), (f"zscore z {word}", 1.0))
+        asks(conn, ("zincrby z nxx m", NO_FLOAT), ("zincrby z '' m", NO_FLOAT), ("set k v", OK),
+             ("zincrby k nx m", SYNTAX), ("zcard z", 6))  # fmt: skip
+
+
+@case(since=17)
+def info_for_those_who_watch(chapter: int) -> None:
+    """redis-cli --stat and libraries' tests read these lines. What memory holds is counted: a large value is in it."""
+    with start(chapter) as server, server.connect() as conn:
+
+        def lines(*sections: str) -> Dict[str, str]:
+            told = conn.ask("info", *sections)
+            assert isinstance(told, bytes)
+            return dict(line.split(":", 1) for line in told.decode().split("\r\n") if ":" in line)
+
+        told = lines()
+        for name, value in (("blocked_clients", "0"), ("loading", "0"), ("cluster_enabled", "0")):
+            if told.get(name) != value:
+                fail(f"info: {name} is {told.get(name)}", "", value)
+        assert lines("cluster") == {"cluster_enabled": "0"} and lines("persistence")["loading"] == "0"
+        assert re.fullmatch(r"\d+\.\d\d[KMG]", told["used_memory_human"]), told
+        before = int(told["used_memory"])
+        conn.ask("set", "large", filled(24 * MIB), expect=OK)
+        after = lines("memory")
+        grown = (int(after["used_memory"]) - before) >> 20
+        more_than_all = int(after["used_memory"]) > int(after["used_memory_rss"]) and not redis.is_tested()
+        if grown < 23 or (grown > 64 and not watched()) or more_than_all:
+            fail(f"with a value of 24 MiB, used_memory has grown by {grown} MiB; info memory says {after}")
+
+
+# ---- transactions, which are not here ----
+
+NO_MULTI = Err(4, "ERR MULTI is not supported here; use a pipeline without a transaction")
+NOT_DONE = Err(4, "ERR not done: it stands behind a MULTI, which is not supported here")
+ABORTED = Err(4, "EXECABORT Transaction discarded because of: MULTI is not supported here; use a pipeline without a "
+                 "transaction")  # fmt: skip
+NO_EXEC, NO_DISCARD = Err(4, "ERR EXEC without MULTI"), Err(4, "ERR DISCARD without MULTI")
+HAS_THEM = "Redis has transactions"
+
+
+@case(since=17)
+def exec_and_discard_without_multi(chapter: int) -> None:
+    """They are Redis's own errors, and nothing else happens."""
+    with start(chapter) as server, server.connect() as conn:
+        asks(conn, ("exec", NO_EXEC), ("DISCARD", NO_DISCARD), ("set k v", OK), ("exec", NO_EXEC), ("get k", b"v"))
+
+
+@case(since=17, inside=True, ours=HAS_THEM)
+def nothing_of_a_transaction_is_done(chapter: int) -> None:
+    """Most libraries send MULTI, commands and EXEC in one go. None of the commands is done, wherever the bytes are cut;
+    what stands around them is."""
+    words = ["set k old", "multi", "set k new", "incr n", "mget k n", "flushall", "nosuch", "get", "exec", "get k",
+             "MULTI", "del k", "ping", "discard", "incr m"]  # fmt: skip
+    expect = [OK, NO_MULTI, *[NOT_DONE] * 6, ABORTED, b"old", NO_MULTI, NOT_DONE, NOT_DONE, NO_DISCARD, 1]
+    data = b"".join(array(*line.split()) for line in words)
+    clock = Clock()
+    with clock.server(chapter) as server, server.connect() as conn:
+        for cut in range(len(data)):  # time stands still: however long the rest takes
+            conn.send(data[:cut])
+            clock.rest()
+            conn.send(data[cut:])
+            for reply in expect:
+                conn.recv(reply)
+            asks(conn, ("exists n", 0), ("del m k", 2))
+
+
+@case(since=17, ours=HAS_THEM)
+def a_long_transaction_is_refused_to_its_end(chapter: int) -> None:
+    """Its bytes take many reads, and the client reads no reply before it has sent all. Others are served."""
+    n = 50_000
+    with start(chapter) as server, server.connect() as conn, server.connect() as other:
+        sets = [["set", f"key:{i}", "x" * 20] for i in range(n)]
+        conn.pipeline([["multi"], *sets, ["exec"]], [NO_MULTI, *[NOT_DONE] * n, ABORTED])
+        asks(other, ("dbsize", 0), ("set k v", OK))
+        asks(conn, ("get k", b"v"), ("exec", NO_EXEC))
+
+
+@case(since=17, inside=True, ours=HAS_THEM)
+def who_gives_up_after_multi_is_served_again(chapter: int) -> None:
+    """A client that has read the refusal owes no EXEC: a second later its commands are done again, however many it has
+    sent meanwhile, one by one. A request that comes with another behind it shows that it does not wait: a second
+    more."""
+    clock = Clock()
+    with clock.server(chapter) as server, server.connect() as conn, server.connect() as other:
+        asks(conn, ("multi", NO_MULTI))
+        for _ in range(9):
+            asks(conn, ("set k v", NOT_DONE))
+            clock.step(111)
+        asks(conn, ("get k", NOT_DONE))
+        asks(other, ("get k", None), ("set l v", OK))
+        clock.step(1)
+        asks(conn, ("set k v", OK), ("exec", NO_EXEC), ("multi", NO_MULTI))
+        clock.step(900)
+        conn.pipeline([["del", "k"], ["del", "k"]], [NOT_DONE] * 2)
+        clock.step(999)
+        asks(conn, ("del k", NOT_DONE))
+        clock.step(1)
+        asks(conn, ("del k", 1))
+
+
+@case(since=17, ours=HAS_THEM)
+def what_ends_a_refusal(chapter: int) -> None:
+    """EXEC, DISCARD and RESET; QUIT is obeyed. Another MULTI is refused like the first."""
+    with start(chapter) as server, server.connect() as conn:
+        for words, reply in (("exec", ABORTED), ("Discard", NO_DISCARD), ("reset", Simple(b"RESET"))):
+            asks(conn, ("multi", NO_MULTI), ("set k v", NOT_DONE), ("multi", NO_MULTI), ("hello 3", NOT_DONE),
+                 (words, reply), ("get k", None), ("exec", NO_EXEC))  # fmt: skip
+        conn.send(array("multi") + array("set", "k", "v") + array("quit"))
+        for reply in (NO_MULTI, NOT_DONE, OK):
+            conn.recv(reply)
+        conn.expect_closed()
+        still_serves(server)

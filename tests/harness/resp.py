@@ -36,12 +36,12 @@ SINCE: Dict[int, Dict[bytes, int]] = {
         b"hello": -1, b"select": 2, b"command": -1, b"client": -2, b"config": -2, b"info": -1, b"dbsize": 1,
         b"flushdb": -1, b"flushall": -1, b"exists": -2, b"unlink": -2, b"type": 2, b"mget": -2, b"mset": -3,
         b"incr": 2, b"decr": 2, b"incrby": 3, b"decrby": 3, b"append": 3, b"strlen": 2, b"zcard": 2, b"zrank": 3,
-        b"zrevrank": 3, b"zincrby": 4, b"zcount": 4, b"zrange": -4, b"zrangebyscore": -4,
+        b"zrevrank": 3, b"zincrby": 4, b"zcount": 4, b"zrange": -4, b"zrangebyscore": -4, b"auth": -2, b"reset": 1,
     },
     18: {
         b"move": 3, b"swapdb": 3, b"rename": 3, b"renamenx": 3, b"copy": -3, b"touch": -2, b"randomkey": 1,
         b"scan": -2, b"object": -2, b"expireat": -3, b"pexpireat": -3, b"expiretime": 2, b"pexpiretime": 2,
-        b"setex": 4, b"psetex": 4, b"setnx": 3, b"getset": 3, b"getdel": 2, b"getex": -2, b"time": 1,
+        b"setex": 4, b"psetex": 4, b"setnx": 3, b"getset": 3, b"getdel": 2, b"getex": -2, b"time": 1, b"memory": -2,
     },
 }  # fmt: skip
 EVERY = {name: count for names in SINCE.values() for name, count in names.items()}
@@ -55,7 +55,7 @@ def arity(chapter: int) -> Dict[bytes, int]:
 
 WITHOUT_KEYS = (
     b"keys", b"ping", b"echo", b"quit", b"hello", b"select", b"command", b"client", b"config", b"info", b"dbsize",
-    b"flushdb", b"flushall", b"swapdb", b"randomkey", b"scan", b"time",
+    b"flushdb", b"flushall", b"swapdb", b"randomkey", b"scan", b"time", b"auth", b"reset",
 )  # fmt: skip
 
 
@@ -66,8 +66,8 @@ def keys(words: Sequence[bytes]) -> Sequence[bytes]:
         return []
     if name in (b"del", b"unlink", b"exists", b"touch", b"mget"):
         return words[1:]
-    if name in (b"rename", b"renamenx", b"copy", b"object"):
-        return words[2:3] if name == b"object" else words[1:3]
+    if name in (b"rename", b"renamenx", b"copy", b"object", b"memory"):
+        return words[2:3] if name in (b"object", b"memory") else words[1:3]
     return words[1::2] if name == b"mset" else words[1:2]
 
 
@@ -475,7 +475,8 @@ def texts(code: int, words: Sequence[bytes]) -> List[str]:
         return [f"ERR wrong number of arguments for '{name.decode()}' command"]
     shown = name.decode("latin-1")
     if name in (b"expire", b"pexpire") and len(words) > 3:
-        return [f"ERR Unsupported option {words[3].decode('utf-8', 'surrogateescape')}"]
+        bad = next((word for word in words[3:] if word.lower() not in (b"nx", b"xx", b"gt", b"lt")), b"")
+        return [f"ERR Unsupported option {bad.decode('utf-8', 'surrogateescape')}"]
     return {
         b"zadd": [NO_FLOAT, SYNTAX], b"zquery": [NO_FLOAT, NO_INT],
         b"expire": [NO_INT, f"ERR invalid expire time in '{shown}' command"],

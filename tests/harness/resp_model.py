@@ -192,6 +192,8 @@ class RespModel(Model):
         return len(zset) - before
 
     def do_zincrby(self, key: bytes, amount: bytes, name: bytes) -> object:
+        if amount.lower() in (b"nx", b"xx", b"gt", b"lt", b"ch", b"incr"):
+            return Err(ERR_ARG, SYNTAX)  # it is read as `zadd` is, and then has a score too few
         more = parse_double(amount)
         if more is None:
             return Err(ERR_ARG, NO_FLOAT)
@@ -293,14 +295,19 @@ class RespModel(Model):
     # ---- time to live ----
 
     def expire_in(self, name: str, key: bytes, amount: bytes, more: Sequence[bytes], unit: int) -> object:
-        if more:
-            said = more[0].decode("utf-8", "surrogateescape")
-            return Err(ERR_ARG, f"ERR Unsupported option {said}")
+        """With NX and XX; GT and LT are for cases in which the clock stands still."""
+        options = {word.lower() for word in more}
+        for word in more:
+            if word.lower() not in (b"nx", b"xx"):
+                said = word.decode("utf-8", "surrogateescape")
+                return Err(ERR_ARG, f"ERR Unsupported option {said}")
+        if len(options) > 1:
+            return Err(ERR_ARG, "ERR NX and XX, GT or LT options at the same time are not compatible")
         value = integer(amount) * unit
         late = max(self.clock(), time.time_ns() // 1_000_000) + value > INT64_MAX  # Redis has times of day
         if not INT64_MIN <= value <= INT64_MAX or late:
             return Err(ERR_ARG, f"ERR invalid expire time in '{name}' command")
-        if key not in self.values:
+        if key not in self.values or options == {b"xx" if key not in self.deadlines else b"nx"}:
             return 0
         if value <= 0:
             self._remove(key)
@@ -386,12 +393,14 @@ class RespGenerator(Generator):
         if name in (b"incrby", b"decrby"):
             return [key, number(NUMBERS, BAD_INTS)]
         if name in (b"expire", b"pexpire"):
-            return [key, number(SECONDS if name == b"expire" else MILLISECONDS, BAD_INTS, 0.1)]
+            options = [pick([b"nx", b"xx", b"NX"]) for _ in range(2) if rng.random() < 0.15]
+            return [key, number(SECONDS if name == b"expire" else MILLISECONDS, BAD_INTS, 0.1), *options]
         if name == b"zquery":
             return [key, self._argument(b"zadd", 2, keys), pick(NAMES), number(OFFSETS, BAD_INTS, 0.03),
                     number(LIMITS, BAD_INTS, 0.03)]  # fmt: skip
         if name == b"zincrby":
-            return [key, self._argument(b"zadd", 2, keys), pick(NAMES)]
+            amount = pick([b"nx", b"CH"]) if rng.random() < 0.03 else self._argument(b"zadd", 2, keys)
+            return [key, amount, pick(NAMES)]
         if name == b"zcount":
             return [key, self._range(), self._range()]
         if name == b"zrange":

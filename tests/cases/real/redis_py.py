@@ -7,6 +7,7 @@ import threading
 import redis
 
 PORT = int(os.environ["PORT"])
+REDIS = os.environ["REDIS"] == "1"  # is it Redis itself?
 
 
 def strings(r: "redis.Redis") -> None:
@@ -61,6 +62,24 @@ def pipelines(r: "redis.Redis") -> None:
     assert r.delete(*(f"p:{i}" for i in range(5000))) == 5000
 
 
+def transactions(r: "redis.Redis") -> None:
+    """What pipeline() sends where nothing else is said: one exception, and nothing is done. Then all goes on."""
+    if REDIS:
+        return
+    for n in (1, 3, 3000):
+        pipe = r.pipeline()
+        for i in range(n):
+            pipe.set(f"t:{i}", "x" * 20).incr("n")
+        try:
+            pipe.execute()
+        except redis.ResponseError as e:
+            assert str(e) == "MULTI is not supported here; use a pipeline without a transaction", e
+        else:
+            raise AssertionError("a transaction is refused")
+        assert r.exists("n", *(f"t:{i}" for i in range(n))) == 0
+        assert r.set("n", 1) and r.pipeline(transaction=False).incr("n").delete("n").execute() == [2, 1]
+
+
 def about_itself(r: "redis.Redis") -> None:
     info = r.info()
     assert info["redis_version"].count(".") == 2 and info["db0"]["keys"] == r.dbsize(), info
@@ -68,6 +87,13 @@ def about_itself(r: "redis.Redis") -> None:
     assert r.config_get("save") == {"save": ""} and r.config_get("none") == {}
     assert r.client_setname("app") and r.client_getname() in (b"app", "app") and r.client_id() > 0
     assert [row["name"] for row in r.client_list()].count("app") == 1
+    me = r.client_info()
+    assert me["name"] == "app" and me["id"] == r.client_id() and me["sub"] == me["psub"] == 0 and me["multi"] == -1, me
+    assert me["argv-mem"] >= 0 and me["tot-mem"] >= me["qbuf"] > 0 and int(me["redir"]) == -1, me
+    assert info["used_memory"] > 0 and info["cluster_enabled"] == 0 and info["loading"] == 0, info
+    assert info["blocked_clients"] == 0 and r.config_get("TIMEOUT") == {"TIMEOUT": r.config_get("timeout")["timeout"]}
+    assert r.command_list(module="x") == [] and r.command_list(pattern="zad*") in ([b"zadd"], ["zadd"])
+    assert r.execute_command("AUTH", "default", "x") in (True, b"OK")
     commands = r.command()
     assert commands["get"]["arity"] == 2 and r.command_count() == len(commands), commands["get"]
     assert sorted(r.keys("k*")) == [b"k"] and r.flushdb() and r.keys() == [] and r.flushall()
@@ -90,7 +116,7 @@ def many(pool: "redis.ConnectionPool") -> None:
 
 if __name__ == "__main__":
     client = redis.Redis(port=PORT, db=0)
-    for ask in (strings, sorted_sets, deadlines, errors, pipelines, about_itself):
+    for ask in (strings, sorted_sets, deadlines, errors, pipelines, transactions, about_itself):
         ask(client)
     many(client.connection_pool)
     texts = redis.Redis(port=PORT, decode_responses=True)
