@@ -13,7 +13,7 @@
 #include <malloc.h>
 
 enum {
-    k_mapped_size = 4 << 20, // bytes from which a block has a mapping of its own
+    k_mapped_size = 1 << 20, // bytes from which a block has a mapping of its own
 };
 
 // Has all threads allocate from the arena of the first one, and large blocks have their own mapping.
