@@ -22,6 +22,5 @@ static inline void mem_one_arena(void) {
 #ifdef M_ARENA_MAX // glibc has it
     mallopt(M_ARENA_MAX, 1);
     mallopt(M_MMAP_THRESHOLD, k_mapped_size);
-    mallopt(M_TRIM_THRESHOLD, 2 * k_mapped_size); // as glibc would choose it
 #endif
 }
