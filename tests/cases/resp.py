@@ -966,6 +966,8 @@ def clients_have_numbers_and_names(chapter: int) -> None:
             too_long = Err(4, "ERR Client names cannot be longer than 1024 bytes.")
             conn.ask("client", "setname", "n" * 1025, expect=too_long)
             asks(conn, ("client getname", b"again"))
+            conn.ask("client", "setname", "n" * 1024, expect=OK)
+            asks(conn, ("client getname", b"n" * 1024), ("client setname again", OK))
         listed = conn.ask("client", "list")
         assert isinstance(listed, bytes) and listed.endswith(b"\n")
         rows = [dict(word.split(b"=", 1) for word in line.split(b" ")) for line in listed.splitlines()]
