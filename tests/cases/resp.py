@@ -22,7 +22,7 @@ from . import case
 from .clients import LINES
 from .clock import Clock
 from .replies import MIB, filled, memory_below
-from .talk import end_input, say, start, still_serves, watched
+from .talk import Counts, end_input, say, start, still_serves, watched
 
 __tracebackhide__ = settings.__tracebackhide__
 
@@ -758,6 +758,23 @@ def patterns_of_many_stars(chapter: int) -> None:
         conn.ask("config", "get", stars * 8 + "~", expect=TOO_LONG)
         conn.ask("config", "get", "*[" + "x" * 9_000_000 + "t]*", expect=TOO_LONG)
         say(conn)
+
+
+@case(since=17, at="do_append entry_write state_req", inside=True)
+def appending_costs_what_it_copies(chapter: int) -> None:
+    """To append a few bytes to a value of 1 MiB may copy all of it. Sixty of that in one write are no single turn."""
+    counts, times = Counts(), 60
+    with start(chapter, env=counts.env) as server, server.connect() as conn:
+        conn.ask("set", "k", b"v" * MIB, expect=OK)
+        say(conn)
+        counts.reset()
+        conn.pipeline([["append", "k", "sixteen bytes .."]] * times, [MIB + 16 * (i + 1) for i in range(times)])
+        if counts.writes < 8:
+            fail(
+                f"{times} times a value of 1 MiB was appended to, and the replies left in {counts.writes} writes",
+                "a turn is over when it was enough work: do the bytes that move count?",
+                "four of them in a turn, or about",
+            )
 
 
 @case(since=17)
