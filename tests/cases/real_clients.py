@@ -280,6 +280,22 @@ def phpredis(chapter: int) -> None:
 
 
 @case(since=17)
+def node_redis(chapter: int) -> None:
+    """real/node_redis.js: strings, sorted sets, deadlines, what `client info` says, and what it gets for `multi`. The
+    module is looked for where NODE_PATH says, else where Debian has it."""
+    needs("node")
+    path = os.environ.get("NODE_PATH", "/usr/share/nodejs")
+    found = subprocess.run(
+        ["node", "-e", "require('redis')"], env={**os.environ, "NODE_PATH": path}, stderr=subprocess.DEVNULL
+    )
+    if found.returncode:
+        left_out("node-redis")
+    with start(chapter) as server:
+        run(["node", str(HERE / "real/node_redis.js")], NODE_PATH=path, PORT=str(server.port),
+            REDIS=str(int(redis.is_tested())))  # fmt: skip
+
+
+@case(since=17)
 def hiredis(chapter: int) -> None:
     """real_hiredis.c, built here: bytes of any value, errors, arrays, pipelines, a large value, version 3, QUIT."""
     compiler = shlex.split(os.environ.get("CC", "cc"))
