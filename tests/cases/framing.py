@@ -102,7 +102,7 @@ def half_close_after_pipelining(chapter: int) -> None:
         still_serves(server)
 
 
-@case(since=7)
+@case(since=7, ours="Redis ends a client as soon as it has read the end, whatever waits to be sent")
 def the_end_comes_with_more_than_a_turn_of_work(chapter: int) -> None:
     """All requests are there, and the end of the input right behind them, before the server has read the first. It
     knows of the end long before it comes to the last request: every answer comes."""
