@@ -5,9 +5,9 @@
 // a worker that frees blocks of the loop and calls mem_tidy() would tidy the wrong one.
 //
 // And large blocks outside of it. Memory of the heap goes back to the kernel under the heap's lock,
-// 0.1 ms a MiB, and the loop needs that lock to allocate. A block with a mapping of its own needs
-// no lock. glibc makes one for each block from 128 KiB on, but when the first is freed it takes its
-// size for the new bound. So we set the bound, which then stays.
+// 0.1 ms a MiB, and the loop needs that lock to allocate. A block with a mapping of its own does not
+// need it. glibc makes one for each block from 128 KiB on, but whenever a larger one is freed, its
+// size becomes the new bound. So we set the bound, which then stays.
 #pragma once
 
 #include <malloc.h>
