@@ -765,8 +765,8 @@ def dead_keys_go_and_others_do_not_wait(chapter: int) -> None:
 
 @case(since=18, inside=True)
 def the_cycle_keeps_its_share(chapter: int) -> None:
-    """Where a step takes milliseconds, a slice takes longer than it should. Then the next one waits: at effort 1 the cycle
-    has a quarter of the time, not more."""
+    """Where a step takes milliseconds, a slice takes longer than it should. Then the next one waits: at effort 1 the
+    cycle has a quarter of the time, not more."""
     n, look_ms = 4000, 1  # a slice looks three times or more
     with standing(chapter) as (clock, _, conn):
         bulk(conn, numbered(range(n), "set", "key:######", "v", "px", "1000"), OK)
@@ -779,7 +779,7 @@ def the_cycle_keeps_its_share(chapter: int) -> None:
         slices = int(info(conn, "stats")["expired_time_cap_reached_count"])
         if not passed / 40 <= slices <= passed / 8:
             fail(f"in {passed} ms the cycle had {slices} slices, of 3 ms each",
-                 "a slice that took too long has taken time that belongs to the clients: does the next one wait longer?",
+                 "a slice that took too long has taken time that belongs to clients: does the next one wait longer?",
                  "one in 12 ms")  # fmt: skip
 
 

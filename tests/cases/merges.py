@@ -171,7 +171,7 @@ def sets_that_expire_are_freed_by_workers(chapter: int) -> None:
         if given_back > 1 << 20:
             fail(
                 f"{sets} sets of {pairs} pairs expired, and the loop itself gave back {given_back >> 10} KiB",
-                "a slice has a quarter of a millisecond, and looks at the clock between its steps alone: what takes long "
-                "is for the workers",
+                "a slice has a quarter of a millisecond, and looks at the clock between its steps alone: what takes "
+                "long is for the workers",
                 "next to nothing",
             )
