@@ -72,7 +72,8 @@ int clock_gettime(clockid_t id, struct timespec *now) {
     case CLOCK_MONOTONIC_RAW:
     case CLOCK_BOOTTIME:
         g_shared->wall += g_shared->look;
-        ns = g_shared->mono += g_shared->look;
+        g_shared->mono += g_shared->look;
+        ns = g_shared->mono;
         break;
     case CLOCK_MONOTONIC_COARSE: // what the last tick of the kernel was, every 4 ms
         ns = g_shared->mono / 4000000 * 4000000;

@@ -42,7 +42,8 @@ static void *come(void *p) {
     if (p) {
         g_counts->ever++;
         g_counts->blocks++;
-        uint64_t now = g_counts->bytes += malloc_usable_size(p), most = g_counts->most;
+        uint64_t size = malloc_usable_size(p), most = g_counts->most;
+        uint64_t now = atomic_fetch_add(&g_counts->bytes, size) + size;
         while (now > most && !atomic_compare_exchange_weak(&g_counts->most, &most, now)) {
         }
     }

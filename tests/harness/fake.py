@@ -27,14 +27,18 @@ class FakeServer:
     def __enter__(self) -> "FakeServer":
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for sock in [self.listener, *self.connections]:
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)  # accept() fails from now on
+        self._accepting.join()  # else it may accept for the next one, whose descriptor has the same number
+        self.listener.close()
+        for sock in self.connections:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
