@@ -182,8 +182,8 @@ static void state_res(struct conn *conn) {
 }
 
 // Reads what still comes behind a bad message, and drops it. We must not close yet: a close with
-// input unread sends a reset, and that destroys replies which are still on their way. A client that
-// sends k_max_dropped bytes is not reading them anyway: a reset is what ends it.
+// input unread sends a reset, and that destroys replies which are still on their way. But a client
+// that sends on and on is closed after k_max_dropped bytes, whatever it has not read by then.
 static void state_bad(struct conn *conn) {
     uint8_t unread[4096];
     ssize_t n = recv(conn->fd, unread, sizeof(unread), 0);

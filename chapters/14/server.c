@@ -1,7 +1,7 @@
 // server.c, chapter 14: the thread pool
 //
-// Freeing a large sorted set takes longer than a client should wait. It is unlinked here, at once,
-// and freed by another thread.
+// Freeing a large value takes longer than a client should wait. It is unlinked here, at once, and
+// freed by another thread.
 
 #include <errno.h>
 #include <limits.h>
@@ -54,7 +54,7 @@ enum {
     k_idle_timeout_ms = 5000,
     k_max_works = 200, // keys and pairs that may expire in a round; each request adds one
     k_threads = 4,
-    k_large_container_size = 10000, // a worker, not the loop, frees sets with more members
+    k_large_container_size = 10000, // a worker, not the loop, frees what counts as more pairs
     k_pair_bytes = 1 << 10,         // bytes of a string that take as long to free as a pair
     k_pairs_a_yield = 64,           // a worker frees this many pairs, then yields
 };
@@ -911,8 +911,8 @@ static void state_res(struct conn *conn) {
 }
 
 // Reads what still comes behind a bad message, and drops it. We must not close yet: a close with
-// input unread sends a reset, and that destroys replies which are still on their way. A client that
-// sends k_max_dropped bytes is not reading them anyway: a reset is what ends it.
+// input unread sends a reset, and that destroys replies which are still on their way. But a client
+// that sends on and on is closed after k_max_dropped bytes, whatever it has not read by then.
 static void state_bad(struct conn *conn) {
     uint8_t unread[4096];
     ssize_t n = recv(conn->fd, unread, sizeof(unread), 0);

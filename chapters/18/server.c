@@ -63,7 +63,7 @@ enum {
     k_idle_timeout_ms = 5000,
     k_threads = 4,
     k_small_db = 1000,              // the loop itself frees a table with no more keys
-    k_large_container_size = 10000, // a worker, not the loop, frees sets with more members
+    k_large_container_size = 10000, // a worker, not the loop, frees what counts as more pairs
     k_pair_bytes = 1 << 10,         // bytes of a string that take as long to free as a pair
     k_pairs_a_yield = 64,           // a worker frees this many pairs, then yields
     k_lookahead = 32,               // requests of a batch that wait for memory together
@@ -3619,8 +3619,8 @@ static void state_res(struct conn *conn) {
 }
 
 // Reads what still comes behind a bad message, and drops it. We must not close yet: a close with
-// input unread sends a reset, and that destroys replies which are still on their way. A client that
-// sends k_max_dropped bytes is not reading them anyway: a reset is what ends it.
+// input unread sends a reset, and that destroys replies which are still on their way. But a client
+// that sends on and on is closed after k_max_dropped bytes, whatever it has not read by then.
 static void state_bad(struct conn *conn) {
     uint8_t unread[4096];
     ssize_t n = recv(conn->fd, unread, sizeof(unread), 0);
