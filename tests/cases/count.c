@@ -1,6 +1,7 @@
 // count.c: preloaded into a server (LD_PRELOAD), it counts calls in the file that COUNT_FILE names:
-// six u64 in the order of the machine, for poll (and epoll_wait), accept, read and write (on sockets;
-// recv and send count as these), and epoll_ctl; the last is the most calls of accept between two polls.
+// seven u64 in the order of the machine, for poll (and epoll_wait), accept, read and write (on sockets;
+// recv and send count as these), and epoll_ctl; then the bytes that memmove has moved, and the most calls
+// of accept between two polls.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,6 +22,7 @@ enum {
     READS,
     WRITES,
     CONTROLS,
+    MOVED,
     MOST_ACCEPTS,
     COUNTS,
 };
@@ -114,4 +116,20 @@ ssize_t send(int fd, const void *buf, size_t n, int flags) {
     ssize_t (*next)(int, const void *, size_t, int) = dlsym(RTLD_NEXT, "send");
     g_counts[WRITES]++;
     return next(fd, buf, n, flags);
+}
+
+void *memmove(void *to, const void *from, size_t n) {
+    static void *(*next)(void *, const void *, size_t);
+    if (g_counts) { // else the program has not begun
+        g_counts[MOVED] += n;
+    }
+    if (!next) {
+        next = dlsym(RTLD_NEXT, "memmove");
+    }
+    return next(to, from, n);
+}
+
+void *__memmove_chk(void *to, const void *from, size_t n, size_t size) {
+    (void)size;
+    return memmove(to, from, n);
 }

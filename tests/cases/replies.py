@@ -396,6 +396,17 @@ def what_keys_prints_is_counted_on_every_road(chapter: int) -> None:
         conn.ask("keys", expect=Err(ERR_2BIG))
 
 
+@case(since=9)
+def more_keys_than_two_bytes_count(chapter: int) -> None:
+    """65,537 keys are 1 where their number is kept in two bytes, and 65,536 are none."""
+    with start(chapter) as server, server.connect(seconds=20) as conn:
+        bulk(conn, numbered(range(65_536), "set", "######", ""), None)
+        names = [b"%06d" % i for i in range(65_536)]
+        conn.ask("keys", expect=AnyOrder(names))
+        conn.ask("set", "x", "", expect=None)
+        conn.ask("keys", expect=AnyOrder([*names, b"x"]))
+
+
 def long_request(conn: Conn) -> bytes:
     """A request that takes long, and has an empty list for its reply: `keys` that looks into 131,072 buckets, as there
     were many keys and are none. From 18 on a table shrinks, so there are many keys, and none that it looks for."""
@@ -647,6 +658,28 @@ def one_read_and_one_write_a_batch(chapter: int) -> None:
                 "and "
                 "write that once",
                 "1 to 8 reads and 1 to 4 writes",
+            )
+
+
+@case(since=9, at=AT_BUFFERS, inside=True)
+def what_is_answered_is_not_moved_along(chapter: int) -> None:
+    """A thousand requests come at once. Each is used up where it lies: those behind it stay where they are."""
+    n, counts = 1000, Counts()
+    one = asked(chapter, "get", "k")
+    with start(chapter, env=counts.env) as server, server.connect() as conn:
+        say(conn)
+        counts.reset()
+        with paused(server):
+            conn.send(one * n)
+        for _ in range(n):
+            conn.recv(None)
+        if counts.moved > 4 * n * len(one):
+            fail(
+                f"{n} requests of {len(one)} bytes were answered, and memmove() has moved {counts.moved:,} bytes",
+                "is the rest of the buffer moved to the front behind each request? Move a position instead, and the "
+                "bytes only "
+                "where there is no room behind them.",
+                f"at most {4 * n * len(one):,}",
             )
 
 

@@ -199,26 +199,26 @@ class Counts:
     """Counts the calls of a server (cases/count.c): Counts().env goes to start().
 
     reset() begins anew; polls (epoll_wait too), accepts, reads, writes and controls (epoll_ctl) are what it has done
-    since; most_accepts, how often it has ever called accept between two polls.
+    since; moved, the bytes that memmove has moved; most_accepts, how often it has ever called accept between two polls.
     """
 
     def __init__(self) -> None:
         self.file = tempfile.NamedTemporaryFile()
-        self.file.write(bytes(48))
+        self.file.write(bytes(56))
         self.file.flush()
         os.chmod(self.file.name, 0o666)  # the server may run as another user
         self.env = {"COUNT_FILE": self.file.name, **preload("count")}
-        self.before: Tuple[int, ...] = (0,) * 6
+        self.before: Tuple[int, ...] = (0,) * 7
 
     def reset(self) -> None:
-        self.before = (*self._read()[:5], 0)
+        self.before = (*self._read()[:6], 0)
 
     def _read(self) -> Tuple[int, ...]:
         self.file.seek(0)
-        return struct.unpack("=6Q", self.file.read(48))
+        return struct.unpack("=7Q", self.file.read(56))
 
     def __getattr__(self, name: str) -> int:
-        index = ("polls", "accepts", "reads", "writes", "controls", "most_accepts").index(name)
+        index = ("polls", "accepts", "reads", "writes", "controls", "moved", "most_accepts").index(name)
         return self._read()[index] - self.before[index]
 
 
