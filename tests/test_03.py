@@ -7,8 +7,17 @@ import socket
 import pytest
 
 from cases import Case, basics, cases, client_errors, leaks, logs, processes, readme, trouble
-from harness import Server, run_client, wait_until
+from harness import Server, check_session, run_client, wait_until
 from harness.fake import FakeServer
+
+
+# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+SESSIONS = ["03-demo"]
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_session(name: str) -> None:
+    check_session(name)
 
 
 @pytest.mark.parametrize("case", cases(3, basics))

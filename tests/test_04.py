@@ -8,11 +8,20 @@ from typing import List
 import pytest
 
 from cases import Case, abuse, basics, cases, client_errors, framing, leaks, logs, processes, readme, trouble
-from harness import Server, run_client, wait_until, wire
+from harness import Server, check_session, run_client, wait_until, wire
 from harness.fake import FakeServer, read_frame, replies
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+
+# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+SESSIONS = ["04-demo", "04-longest", "04-cut"]
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_session(name: str) -> None:
+    check_session(name)
 
 
 @pytest.mark.parametrize("case", cases(4, basics))

@@ -15,11 +15,20 @@ import pytest
 from cases import Case, basics, cases, client_errors, leaks, logs, processes, readme, trouble
 from cases.abuse import nobody_reads_the_log, stopped_and_continued
 from cases.talk import Hammer, many, paused, preload, uses_no_cpu
-from harness import Conn, Server, fail, limit, run_client, seed, wait_until
+from harness import Conn, Server, check_session, fail, limit, run_client, seed, wait_until
 from harness.fake import FakeServer
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+
+# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+SESSIONS = ["05-demo", "05-order", "05-silent"]
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_session(name: str) -> None:
+    check_session(name)
 
 
 @pytest.mark.parametrize("case", cases(5, basics))

@@ -11,11 +11,20 @@ import pytest
 from cases import (
     Case, abuse, basics, cases, client_errors, clock, framing, leaks, logs, memory, processes, readme, trouble,
 )  # fmt: skip
-from harness import Server, fail, limit, run_client, seed, wire
+from harness import Server, check_session, fail, limit, run_client, seed, wire
 from harness.fake import FakeServer, read_frame
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+
+# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+SESSIONS = ["06-demo", "06-echo", "06-end", "06-others", "06-cut"]
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_session(name: str) -> None:
+    check_session(name)
 
 
 @pytest.mark.parametrize("case", cases(6, basics))

@@ -7,9 +7,19 @@ from cases import (
     Case, abuse, basics, cases, client_errors, clock, framing, leaks, logs, memory, processes, readme, strings,
     trouble,
 )  # fmt: skip
+from harness import check_session
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+
+# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+SESSIONS = ["07-demo", "07-commands", "07-replaced", "07-keys", "07-bytes", "07-malformed"]
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_session(name: str) -> None:
+    check_session(name)
 
 
 @pytest.mark.parametrize("case", cases(7, basics))

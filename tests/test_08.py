@@ -13,11 +13,20 @@ from cases import (
     Case, abuse, basics, cases, client_errors, clock, framing, leaks, logs, memory, merges,
     processes, readme, strings, trouble,
 )  # fmt: skip
-from harness import run_program
+from harness import check_session, run_program
 from harness.settings import ROOT, limit
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+
+# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+SESSIONS = ["08-demo", "08-many", "08-seed"]
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_session(name: str) -> None:
+    check_session(name)
 
 
 @pytest.mark.parametrize("case", cases(8, basics))

@@ -7,9 +7,19 @@ from cases import (
     Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, logs, memory,
     merges, processes, readme, replies, strings, trouble,
 )  # fmt: skip
+from harness import check_session
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+
+# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+SESSIONS = ["09-demo", "09-strings", "09-keys", "09-errors", "09-lines", "09-large"]
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_session(name: str) -> None:
+    check_session(name)
 
 
 @pytest.mark.parametrize("case", cases(9, basics))

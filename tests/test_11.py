@@ -8,9 +8,21 @@ from cases import (
     merges, processes, readme, replies, strings, trouble, zsets,
 )  # fmt: skip
 from cases.labs import lab_passes, lab_sees
+from harness import check_session
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+
+# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+SESSIONS = [
+    "11-demo", "11-zadd", "11-zscore", "11-zquery", "11-ties", "11-infinity", "11-errors", "11-changes", "11-types",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_session(name: str) -> None:
+    check_session(name)
 
 
 @pytest.mark.parametrize("case", cases(11, basics))

@@ -13,7 +13,7 @@ from cases import (
 )  # fmt: skip
 from cases.idle import now_ms
 from cases.talk import say
-from harness import Conn, Server, limit
+from harness import Conn, Server, check_session, limit
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
@@ -44,6 +44,15 @@ def test_default_timeout_begins(silent: Silent) -> None:
     conn, _, ended = silent
     conn.expect_silence(0)
     assert not ended
+
+
+# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+SESSIONS = ["12-demo", "12-idle", "12-never", "12-stalled"]
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_session(name: str) -> None:
+    check_session(name)
 
 
 @pytest.mark.parametrize("case", cases(12, basics))

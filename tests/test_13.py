@@ -10,10 +10,19 @@ from cases import (
     merges, processes, readme, replies, strings, trouble, ttl, zsets,
 )  # fmt: skip
 from cases.labs import lab_passes, lab_sees
-from harness import fail, run_program
+from harness import check_session, fail, run_program
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+
+# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+SESSIONS = ["13-demo", "13-ttl", "13-expire", "13-persist", "13-gone", "13-sets", "13-errors", "13-replaced", "13-many"]
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_session(name: str) -> None:
+    check_session(name)
 
 
 @pytest.mark.parametrize("case", cases(13, basics))

@@ -22,13 +22,22 @@ from cases.leaks import checked_program
 from cases.processes import Frees, leaves
 from cases.talk import paused, say, start, watched
 from cases.ttl import GONE, bulk, numbered, until
-from harness import Conn, Err, Server, fail, limit, run_program, wait_until, wire
+from harness import Conn, Err, Server, check_session, fail, limit, run_program, wait_until, wire
 from harness.build import program
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
 
 LARGE = 10_000  # members; a set of more is freed by a worker
+
+
+# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+SESSIONS = ["14-demo", "14-large", "14-long", "14-leaving"]
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_session(name: str) -> None:
+    check_session(name)
 
 
 @pytest.mark.parametrize("case", cases(14, basics))

@@ -13,12 +13,21 @@ from cases import (
     Case, abuse, basics, batches, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory,
     merges, processes, readme, replies, strings, trouble, ttl, zsets,
 )  # fmt: skip
-from harness import fail, run_program
+from harness import check_session, fail, run_program
 from harness.build import program
 from harness.settings import ROOT, limit
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+
+# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+SESSIONS = ["15-batch", "15-same"]
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_session(name: str) -> None:
+    check_session(name)
 
 
 @pytest.mark.parametrize("case", cases(15, basics))

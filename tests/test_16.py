@@ -7,9 +7,19 @@ from cases import (
     Case, abuse, basics, cases, client_errors, clients, clock, crowd, framing, idle, leaks, logs, memory,
     merges, processes, readme, replies, strings, trouble, ttl, zsets,
 )  # fmt: skip
+from harness import check_session
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+
+# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+SESSIONS = ["16-crowd", "16-woken"]
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_session(name: str) -> None:
+    check_session(name)
 
 
 @pytest.mark.parametrize("case", cases(16, basics))

@@ -12,10 +12,22 @@ from cases import (
     zsets,
 )  # fmt: skip
 from cases.labs import lab_passes, lab_sees
-from harness import fail, run_program
+from harness import check_session, fail, run_program
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+
+# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+SESSIONS = [
+    "18-demo", "18-databases", "18-rename", "18-copy", "18-getting", "18-dates", "18-expired", "18-scan", "18-random",
+    "18-object", "18-info", "18-time", "18-config", "18-memory", "18-help",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_session(name: str) -> None:
+    check_session(name)
 
 
 @pytest.mark.parametrize("case", cases(18, basics))

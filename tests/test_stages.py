@@ -13,7 +13,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "tools"))
 
 import cases
-from harness import carried
+from harness import carried, wire
+from harness.session import SESSIONS
 from harness.settings import CHAPTERS
 
 import book_blocks  # noqa: E402
@@ -182,3 +183,39 @@ def test_what_is_carried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_road_says_how_long_each_server_is() -> None:
     none(stages.road_problems(ROOT))
+
+
+# ---- the contract: sessions ----
+
+
+def sessions(*numbers: int) -> str:
+    """What these chapters' sessions say."""
+    paths = [path for n in numbers for path in sorted(SESSIONS.glob(f"{n:02}-*.session"))]
+    return "".join(path.read_text(encoding="utf-8") for path in paths)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_chapters_script_names_its_sessions(chapter: int) -> None:
+    script = (ROOT / "tests" / f"test_{chapter:02}.py").read_text(encoding="utf-8")
+    listed = re.findall(r'"(\d\d-[\w-]+)"', script.partition("SESSIONS = [")[2].partition("]\n")[0])
+    assert sorted(listed) == sorted(path.stem for path in SESSIONS.glob(f"{chapter:02}-*.session"))
+
+
+@pytest.mark.parametrize("chapter", [chapter for chapter in CHAPTERS if chapter >= 7])
+def test_every_command_is_in_a_session(chapter: int) -> None:
+    """In one of this chapter, or of one before it that speaks the same language."""
+    same = [c for c in CHAPTERS if c <= chapter and (c < wire.RESP_FROM) == (chapter < wire.RESP_FROM)]
+    source = (ROOT / "chapters" / f"{chapter:02}" / "server.c").read_text()
+    names = re.findall(r'^    \{"([a-z|]+)",', source.partition("k_commands[] = {")[2].partition("\n};")[0], re.M)
+    said = sessions(*same).lower()
+    assert names and [n for n in names if not re.search(rf"\b{n.replace('|', ' ')}\b", said)] == []
+
+
+@pytest.mark.parametrize("chapter", [chapter for chapter in CHAPTERS if chapter >= wire.RESP_FROM])
+def test_every_error_is_in_a_session(chapter: int) -> None:
+    """The texts are those of Redis, and programs look at them."""
+    source = (ROOT / "chapters" / f"{chapter:02}" / "server.c").read_text()
+    texts = re.findall(r'"((?:ERR|WRONG|NO|EXECABORT)\w* [^"]*)"', re.sub(r'"\s*\n\s*"', "", source))
+    said = sessions(*(c for c in CHAPTERS if wire.RESP_FROM <= c <= chapter))
+    missing = [text for text in texts if not all(part in said for part in re.split(r"%(?:\.\*)?[a-z]+", text))]
+    assert texts and missing == []

@@ -2996,7 +2996,11 @@ static void do_command_list(struct request *req, struct reply *out) {
         out_long_pattern(req, out);
         return;
     }
-    reply_set(out, n);
+    if (all) {
+        reply_set(out, n);
+    } else { // as Redis does it
+        reply_arr(out, n);
+    }
     for (size_t i = 0; i < g_data.num_commands; i++) {
         if (wanted[i]) {
             reply_cstr(out, g_data.table[i].name);

@@ -1,4 +1,4 @@
-"""What the README.md of a chapter and the sessions of tests/sessions promise (03 and later)."""
+"""What the README.md of a chapter promises (03 and later)."""
 from __future__ import annotations
 
 import sys
@@ -16,13 +16,6 @@ import readme_lines  # noqa: E402
 __tracebackhide__ = settings.__tracebackhide__
 
 LOOKS_AT = OWN
-
-
-@case(since=3, time_limit=60)
-def sessions(chapter: int) -> None:
-    """Those of tests/sessions, which any implementation can play."""
-    for path in sorted((ROOT / "tests" / "sessions").glob(f"{chapter:02}-*.session")):
-        check_session(str(path))
 
 
 @case(since=3, inside=True, time_limit=60)

@@ -396,7 +396,7 @@ def what_keys_prints_is_counted_on_every_road(chapter: int) -> None:
         conn.ask("keys", expect=Err(ERR_2BIG))
 
 
-@case(since=9)
+@case(since=9, at="do_keys* keys_scan")
 def more_keys_than_two_bytes_count(chapter: int) -> None:
     """65,537 keys are 1 where their number is kept in two bytes, and 65,536 are none."""
     with start(chapter) as server, server.connect(seconds=20) as conn:

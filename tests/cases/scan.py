@@ -95,6 +95,28 @@ def errors_of_scan(chapter: int) -> None:
 
 
 @case(since=18)
+def a_call_looks_at_some_keys_whatever_it_returns(chapter: int) -> None:
+    """5,000 keys, and a pattern that none of them matches. A call looks at some ten of them, and is then over."""
+    n = 5000
+    with start(chapter) as server, server.connect() as conn:
+        bulk(conn, numbered(range(n), "set", "key:######", "v"), None)
+        for options in (("match", "none*"), ("type", "zset"), ("match", "none*", "count", 10)):
+            at, calls = b"0", 0
+            while at != b"0" or not calls:
+                at, keys = step(conn, at, *options)
+                calls += 1
+                if keys:
+                    fail(f"scan with {' '.join(map(str, options))} returned {keys[:3]}", expected="no key")
+            if calls < n // 25:
+                fail(
+                    f"{n} keys, none of them wanted, were all looked at in {calls} calls of scan",
+                    "COUNT says how many keys a call looks at, not how many it returns: a pattern that nothing matches "
+                    "would make one call walk through everything",
+                    f"{n // 25} calls at least",
+                )
+
+
+@case(since=18)
 def any_cursor_is_taken(chapter: int) -> None:
     """A number that no call has returned, from 0 to 2^64 - 1: the walk goes on somewhere, and ends."""
     rng = random.Random(seed())

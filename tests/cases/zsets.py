@@ -519,14 +519,14 @@ def many_pairs(chapter: int) -> None:
             conn.ask("zquery", "z", *ALL, expect=pairs.query(float("-inf"), b""))
 
 
-@case(since=11)
+@case(since=11, at="do_zquery")
 def more_pairs_than_two_bytes_count(chapter: int) -> None:
     """65,537 pairs are 1 where their number is kept in two bytes; as names and scores, 32,768 are none."""
     with start(chapter) as server, server.connect(seconds=20) as conn:
         bulk(conn, numbered(range(65_537), "zadd", "z", "1", "######"), 1)
-        pairs = [("%06d" % i, 1.0) for i in range(65_537)]
-        for n in (32_768, 65_536, 65_537):
-            conn.ask("zquery", "z", "-inf", "", 0, n, expect=flat(*pairs[:n]))
+        for n in (32_768, 65_537):
+            conn.send(asked(chapter, "zquery", "z", "-inf", "", 0, n))
+            conn.expect_bytes(answered(chapter, flat(*[("%06d" % i, 1.0) for i in range(n)]), "zquery"))
 
 
 @case(since=11, at=AT_ENTRIES, inside=True)

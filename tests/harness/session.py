@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 import shlex
 import signal
@@ -21,9 +22,12 @@ __tracebackhide__ = settings.__tracebackhide__
 SHOWN_PORT = "1234"  # what every port of a session's server is called in a transcript
 HERE_DOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 EXIT = re.compile(r"^\[exit (\d+)\]$")
+CLIENT = re.compile(r"(\w+=\S* )*\./client")  # what asks for commands, and prints a prompt for each
 PATIENCE = 5.0  # seconds for a line that the server is to print
 LISTED, CAME = "the session", "what came"  # the heads of a diff
+COLUMN = 31  # characters of each side of a difference
 QUIET = 0.05  # seconds without another line after which a server is taken to have said all
+SESSIONS = ROOT / "tests" / "sessions"
 Listener = Callable[[str, str], None]  # kind ("command", "output", "server"), text
 
 
@@ -31,7 +35,8 @@ Listener = Callable[[str, str], None]  # kind ("command", "output", "server"), t
 class Step:
     """One thing typed, and what must follow it.
 
-    kind is "run" (`$ `), "start" (`server$ `), "lines" (`server| `) or "interrupt" (`server^C`).
+    kind is "run" (`$ `), "start" (`server$ `), "lines" (`server| `) or "interrupt" (`server^C`). typed are the commands
+    that are typed into a client which runs (`> `), as steps of the kind "type".
     """
 
     kind: str
@@ -39,6 +44,7 @@ class Step:
     command: str = ""
     output: List[str] = field(default_factory=list)
     status: int = 0
+    typed: List["Step"] = field(default_factory=list)
 
 
 @dataclass
@@ -79,6 +85,8 @@ def parse(text: str, first_line: int = 1) -> List[Step]:
             steps.append(Step("run", number, line[2:]))
             found = HERE_DOC.search(line)
             here = found.group(2) if found else None
+        elif re.match(r">( |$)", line) and step and step.kind == "run" and CLIENT.fullmatch(step.command):
+            step.typed.append(Step("type", number, line[2:]))
         elif line.startswith("server$ "):
             steps.append(Step("start", number, line[8:].strip()))
         elif line.rstrip() == "server^C":
@@ -97,7 +105,7 @@ def parse(text: str, first_line: int = 1) -> List[Step]:
             assert target and EXIT.match(line)
             target.status = int(line[6:-1])
         elif step and step.kind == "run":
-            step.output.append(line)
+            (step.typed[-1] if step.typed else step).output.append(line)
         elif line.strip():
             raise SessionError(f"line {number}: this is no command and no output of one: {line}")
         if line.strip():
@@ -106,7 +114,7 @@ def parse(text: str, first_line: int = 1) -> List[Step]:
         raise SessionError(f"line {steps[-1].line}: the here-document does not end with {here}")
     for step in steps:
         if step.kind == "run":
-            _strip_blank(step.output)
+            _strip_blank((step.typed[-1] if step.typed else step).output)
     return steps
 
 
@@ -130,11 +138,14 @@ def console_blocks(markdown: str) -> List[Tuple[int, str]]:
 
 
 def load(path: str, chapter: Optional[int] = None) -> Session:
-    """Reads a .session file, or all console blocks of a Markdown file as one session.
+    """Reads a .session file, the one with this name in tests/sessions, or all console blocks of a Markdown file as
+    one session.
 
     The chapter is that of the name (NN-slug.session, book/NN-slug.md) or of the folder
     (chapters/NN/README.md), unless given.
     """
+    named = SESSIONS / f"{path}.session"
+    path = str(named) if named.is_file() else path
     text = Path(path).read_text(encoding="utf-8")
     if chapter is None:
         file = Path(path).resolve()
@@ -156,7 +167,8 @@ def load(path: str, chapter: Optional[int] = None) -> Session:
 
 
 def check_session(path: str, chapter: Optional[int] = None) -> None:
-    """Plays a file; fails with what came and what was expected at the first difference, and where there are more."""
+    """Plays a file, or the session of tests/sessions with this name; fails with what came beside what was expected at
+    the first difference, and says where there are more."""
     try:
         session = load(path, chapter)
     except SessionError as e:
@@ -168,17 +180,35 @@ def check_session(path: str, chapter: Optional[int] = None) -> None:
 
 
 def _first_of(differences: Sequence[str]) -> Failure:
-    """The first difference in its parts, and the places of the others."""
+    """The first difference, expected and actual side by side, and the places of the others."""
     place, *lines, again = differences[0].split("\n")
     where, typed = re.fullmatch(r"(.*:\d+): (.*)", place).groups()  # type: ignore[union-attr]
     diff = [line for line in lines if line not in (f"--- {LISTED}", f"+++ {CAME}")]
-    came, listed = ([line[1:] for line in diff if line[:1] == sign] for sign in "+-")
-    if len(diff) == len(lines):  # no diff, but something that went wrong
-        came, listed = lines, []
+    rows = side_by_side(diff) if len(diff) < len(lines) else lines  # no diff, but something that went wrong
     elsewhere = [difference.split("\n")[0] for difference in differences[1:]]
-    return Failure(f"{where} differs", [("typed", [typed]), ("came", came or ["no such line"]),
-                                        ("expected", listed or ["no such line"]), ("again", [again.partition(": ")[2]]),
+    return Failure(f"{where} differs", [("typed", [typed]), ("differs", rows), ("again", [again.partition(": ")[2]]),
                                         ("also", elsewhere)])  # fmt: skip
+
+
+def side_by_side(diff: Sequence[str]) -> List[str]:
+    """A unified diff in two columns, as wide as a terminal has room for."""
+    rows: List[Tuple[str, str, str]] = []
+    gone: List[str] = []
+    new: List[str] = []
+    for line in [*diff, " "]:
+        if line[:1] in "+-":
+            (gone if line[0] == "-" else new).append(line[1:])
+            continue
+        rows += [("|", left, right) for left, right in itertools.zip_longest(gone, new, fillvalue="")]
+        gone, new = [], []
+        rows += [(" ", line[1:], line[1:])] * line.startswith(" ")
+    wide = min(COLUMN, max(len("expected"), *(len(left) for _, left, _ in rows)))
+    lines = [f"{_cut(left):<{wide}}  {sign}  {_cut(right)}".rstrip() for sign, left, right in rows[:-1]]
+    return [f"{'expected':<{wide}}     came", *lines]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= COLUMN else text[: COLUMN - 3] + "..."
 
 
 def play(session: Session, listener: Optional[Listener] = None) -> List[str]:
@@ -275,11 +305,13 @@ class _Player:
         self._hear_server()
         self.listener("command", f"$ {step.command}")
         process = subprocess.Popen(
-            ["sh", "-c", self._with_port(step.command)], cwd=self.folder, env=clean_env({"PORT": str(self.port)}),
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            start_new_session=True,
+            ["sh", "-c", self._with_port(step.command)], cwd=self.folder,
+            env=clean_env({"PORT": str(self.port), "LC_ALL": "C.UTF-8"}),
+            stdin=subprocess.PIPE if step.typed else subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
-        raw, _, late, too_much = bounded.communicate(process, b"", limit(40))
+        typed = "".join(each.command + "\n" for each in step.typed)
+        raw, _, late, too_much = bounded.communicate(process, typed.encode(), limit(40))
         lines = self._normal(raw.decode(errors="backslashreplace"))
         if late or too_much:
             lines.append(f"(ended after {limit(40):g} s)" if late else "(ended: it prints without end)")
@@ -327,10 +359,24 @@ class _Player:
         """Compares a command's output and exit status with the session."""
         status = status if status >= 0 else 128 - status
         got = lines + [f"[exit {status}]"] * (status != 0)
-        for line in got:
-            self.listener("output", line)
-        expected = step.output if step.kind == "run" else []
-        self._compare_lines(step, expected + [f"[exit {step.status}]"] * (step.status != 0), got)
+        parts = [step, *step.typed]
+        self._tell(parts, got)
+        for part in parts[:-1]:
+            if not self._compare_lines(part, part.output, got[: len(part.output)]):
+                return
+            del got[: len(part.output)]
+        self._compare_lines(parts[-1], parts[-1].output + [f"[exit {step.status}]"] * (step.status != 0), got)
+
+    def _tell(self, parts: Sequence[Step], got: Sequence[str]) -> None:
+        """Tells the listener what was printed, behind each command that was typed as many lines as it is to print."""
+        left = list(got)
+        for part in parts:
+            if part.kind == "type":
+                self.listener("command", f"> {part.command}")
+            more = len(part.output) if part is not parts[-1] else len(left)
+            for line in left[:more]:
+                self.listener("output", line)
+            del left[:more]
 
     def _compare_server(self, count: Optional[int]) -> None:
         """Compares the first `count` lines that the server printed, or all, with those listed."""
@@ -339,7 +385,10 @@ class _Player:
             self.differs = not self._compare_lines(self.listed, self.listed.output, got)
 
     def _compare_lines(self, step: Step, expected: List[str], got: List[str]) -> bool:
-        """Notes a difference; returns True where there is none."""
+        """Notes a difference; returns True where there is none. A listed line that ends with ` ~` has any end."""
+        pairs = itertools.zip_longest(expected, got[: len(expected)], fillvalue="")
+        free = [listed if listed.endswith(" ~") and came.startswith(listed[:-1]) else came for listed, came in pairs]
+        got = free[: len(got)] + got[len(expected) :]
         if got == expected:
             return True
         diff = difflib.unified_diff(expected, got, LISTED, CAME, lineterm="")
@@ -347,7 +396,7 @@ class _Player:
         return False
 
     def _differ(self, step: Step, text: str) -> None:
-        typed = {"run": "$ ", "start": "server$ ", "interrupt": "server^C", "lines": "server|"}[step.kind]
+        typed = {"run": "$ ", "type": "> ", "start": "server$ ", "interrupt": "server^C", "lines": "server|"}[step.kind]
         typed += step.command.split("\n")[0]
         path = _short(self.session.path)
         again = settings.again("tests/tools/play.py", "--show", path)

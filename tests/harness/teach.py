@@ -18,6 +18,7 @@ import pytest
 
 from . import perhaps, redis, settings
 from .failure import NO_CAUSE, Cause, Failure, cause, explained, laid_out
+from .session import load
 
 COLUMNS, ROWS = 80, 20  # of a terminal of 24, without the last line of dots, the counts, what make says and the prompt
 FITS = [(4, 3), (3, 3), (3, 1), (2, 1), (1, 1)]  # rows of a block and causes behind the first, what fits is taken
@@ -48,8 +49,10 @@ def place(item: pytest.Item) -> Tuple[int, int]:
     """Where a test stands among those of its chapter; tests of one place keep their order."""
     function = function_of(item)
     module, name = getattr(function, "__module__", "").rpartition(".")[2], getattr(function, "__name__", "")
+    if name in (STARTS, "test_session"):
+        return 0, (STARTS, "test_session").index(name)
     if module in FIRST:
-        return 0, FIRST.index(module)
+        return 0, 2 + FIRST.index(module)
     if module in LESSONS:
         chapter = re.search(r"test_(\d\d)\.py::", item.nodeid)
         old = chapter and int(chapter[1]) - 1 in getattr(function, "chapters", ())
@@ -68,6 +71,9 @@ def tried(item: pytest.Item) -> str:
     vector = getattr(getattr(item, "callspec", None), "params", {}).get("vector")
     function = function_of(item)
     name = vector.name if vector else getattr(function, "__name__", item.name)
+    if name == "test_session":
+        name = item.callspec.params["name"]  # type: ignore[attr-defined]
+        return f"session {name}: {load(name).title}"
     words = re.sub(r"^test_", "", name).replace("_", " ").replace("-", " ")
     text = vector.note if vector else " ".join((getattr(function, "__doc__", None) or "").split())
     return f"{words}: {text}" if text else words
@@ -154,7 +160,7 @@ class Teacher:
 
     def report(self) -> List[str]:
         """All of it, no more than fits on a screen."""
-        first, others = self.bad[0], self.others()
+        first, others = self.with_a_cause(self.bad[0]), self.others()
         lines: List[str] = []
         for block, causes in FITS:
             lesson = first.failure.lesson(COLUMNS, block)
@@ -165,6 +171,13 @@ class Teacher:
                 break
         return lines
 
+    def with_a_cause(self, first: Bad) -> Bad:
+        """A session shows what differs, and not why. The first test that fails with a cause may know."""
+        causes = [bad.failure.why for bad in self.bad if bad.failure.why]
+        if "::test_session[" not in first.nodeid or not causes:
+            return first
+        return first._replace(failure=Failure(first.failure.what, first.failure.blocks, causes[0]))
+
     def others(self) -> List[Tuple[Cause, int]]:
         """The causes of the other failures and how often each was met, the first thing's own first."""
         counts: Dict[str, int] = {}
@@ -173,13 +186,13 @@ class Teacher:
             why = bad.failure.why or cause(bad.failure.what.split("\n")[0])
             counts[why.key] = counts.get(why.key, 0) + 1
             words.setdefault(why.key, why)
-        mine = self.bad[0].failure.why.key
+        mine = self.with_a_cause(self.bad[0]).failure.why.key
         return [(words[key], counts[key]) for key in sorted(counts, key=lambda key: (key != mine, -counts[key]))]
 
     def behind(self, others: List[Tuple[Cause, int]], most: int) -> List[str]:
         """What else failed, by cause; and what was said once."""
         lines = []
-        mine = self.bad[0].failure.why or NO_CAUSE
+        mine = self.with_a_cause(self.bad[0]).failure.why or NO_CAUSE
         for why, count in others[:most]:
             same = "for the same cause" if mine and why.key == mine.key else why.short
             lines.append(cut(f"{count:6} more: {same}"))

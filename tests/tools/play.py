@@ -17,11 +17,10 @@ from typing import List
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from harness.session import SessionError, load, play  # noqa: E402
+from harness.session import SESSIONS, SessionError, load, play  # noqa: E402
 from harness.settings import ROOT  # noqa: E402
 from layout import coloured  # noqa: E402
 
-SESSIONS = ROOT / "tests" / "sessions"
 COLOURS = {"title": "1;4", "command": "1", "output": "0", "server": "36", "difference": "31"}
 
 
