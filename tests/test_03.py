@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from cases import Case, basics, cases, client_errors, leaks, logs, processes, readme, trouble
+from cases import Case, new
 from harness import Server, check_session, run_client, wait_until
 from harness.fake import FakeServer
 
@@ -20,33 +20,8 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
-@pytest.mark.parametrize("case", cases(3, basics))
-def test_first(case: Case) -> None:
-    case(3)
-
-
-@pytest.mark.parametrize("case", cases(3, trouble))
-def test_trouble(case: Case) -> None:
-    case(3)
-
-
-@pytest.mark.parametrize("case", cases(3, readme, processes))
-def test_shared(case: Case) -> None:
-    case(3)
-
-
-@pytest.mark.parametrize("case", cases(3, client_errors))
-def test_client_errors(case: Case) -> None:
-    case(3)
-
-
-@pytest.mark.parametrize("case", cases(3, leaks))
-def test_leaks(case: Case) -> None:
-    case(3)
-
-
-@pytest.mark.parametrize("case", cases(3, logs))
-def test_logs(case: Case) -> None:
+@pytest.mark.parametrize("case", new(3))
+def test_new(case: Case) -> None:
     case(3)
 
 

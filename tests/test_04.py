@@ -7,13 +7,12 @@ from typing import List
 
 import pytest
 
-from cases import Case, abuse, basics, cases, client_errors, framing, leaks, logs, processes, readme, trouble
+from cases import Case, earlier, new
 from harness import Server, check_session, run_client, wait_until, wire
 from harness.fake import FakeServer, read_frame, replies
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
-
 
 # What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
 SESSIONS = ["04-demo", "04-longest", "04-cut"]
@@ -24,49 +23,19 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
-@pytest.mark.parametrize("case", cases(4, basics))
-def test_first(case: Case) -> None:
-    case(4)
-
-
-@pytest.mark.parametrize("case", cases(4, framing))
-def test_framing(case: Case) -> None:
-    case(4)
-
-
-@pytest.mark.parametrize("case", cases(4, abuse))
-def test_abuse(case: Case) -> None:
-    case(4)
-
-
-@pytest.mark.parametrize("case", cases(4, trouble))
-def test_trouble(case: Case) -> None:
-    case(4)
-
-
-@pytest.mark.parametrize("case", cases(4, readme, processes))
-def test_shared(case: Case) -> None:
-    case(4)
-
-
-@pytest.mark.parametrize("case", cases(4, client_errors))
-def test_client_errors(case: Case) -> None:
-    case(4)
-
-
-@pytest.mark.parametrize("case", cases(4, leaks))
-def test_leaks(case: Case) -> None:
-    case(4)
-
-
-@pytest.mark.parametrize("case", cases(4, logs))
-def test_logs(case: Case) -> None:
-    case(4)
-
-
 @pytest.mark.parametrize("vector", vector_cases(4))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 4)
+
+
+@pytest.mark.parametrize("case", new(4))
+def test_new(case: Case) -> None:
+    case(4)
+
+
+@pytest.mark.parametrize("case", earlier(4))
+def test_earlier(case: Case) -> None:
+    case(4)
 
 
 # ---- the server ----

@@ -12,15 +12,13 @@ from typing import List
 
 import pytest
 
-from cases import Case, basics, cases, client_errors, leaks, logs, processes, readme, trouble
-from cases.abuse import nobody_reads_the_log, stopped_and_continued
+from cases import Case, earlier, new
 from cases.talk import Hammer, many, paused, preload, uses_no_cpu
 from harness import Conn, Server, check_session, fail, limit, run_client, seed, wait_until
 from harness.fake import FakeServer
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
-
 
 # What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
 SESSIONS = ["05-demo", "05-order", "05-silent"]
@@ -31,45 +29,19 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
-@pytest.mark.parametrize("case", cases(5, basics))
-def test_first(case: Case) -> None:
-    case(5)
-
-
-@pytest.mark.parametrize("case", cases(5, trouble))
-def test_trouble(case: Case) -> None:
-    case(5)
-
-
-@pytest.mark.parametrize("case", cases(5, readme, processes))
-def test_shared(case: Case) -> None:
-    case(5)
-
-
-@pytest.mark.parametrize("case", cases(5, client_errors))
-def test_client_errors(case: Case) -> None:
-    case(5)
-
-
-@pytest.mark.parametrize("case", cases(5, leaks))
-def test_leaks(case: Case) -> None:
-    case(5)
-
-
-@pytest.mark.parametrize("case", cases(5, logs))
-def test_logs(case: Case) -> None:
-    case(5)
-
-
-@pytest.mark.parametrize("case", [stopped_and_continued, nobody_reads_the_log])
-def test_abuse(case: Case) -> None:
-    """What says the bytes of a message gets them back, although this server knows of no messages."""
-    case(5)
-
-
 @pytest.mark.parametrize("vector", vector_cases(5))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 5)
+
+
+@pytest.mark.parametrize("case", new(5))
+def test_new(case: Case) -> None:
+    case(5)
+
+
+@pytest.mark.parametrize("case", earlier(5))
+def test_earlier(case: Case) -> None:
+    case(5)
 
 
 def echo(conn: Conn, data: bytes) -> None:

@@ -8,15 +8,12 @@ from typing import List
 
 import pytest
 
-from cases import (
-    Case, abuse, basics, cases, client_errors, clock, framing, leaks, logs, memory, processes, readme, trouble,
-)  # fmt: skip
+from cases import Case, earlier, new
 from harness import Server, check_session, fail, limit, run_client, seed, wire
 from harness.fake import FakeServer, read_frame
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
-
 
 # What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
 SESSIONS = ["06-demo", "06-echo", "06-end", "06-others", "06-cut"]
@@ -27,59 +24,19 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
-@pytest.mark.parametrize("case", cases(6, basics))
-def test_first(case: Case) -> None:
-    case(6)
-
-
-@pytest.mark.parametrize("case", cases(6, framing))
-def test_framing(case: Case) -> None:
-    case(6)
-
-
-@pytest.mark.parametrize("case", cases(6, abuse))
-def test_abuse(case: Case) -> None:
-    case(6)
-
-
-@pytest.mark.parametrize("case", cases(6, clock))
-def test_clock(case: Case) -> None:
-    case(6)
-
-
-@pytest.mark.parametrize("case", cases(6, memory))
-def test_memory(case: Case) -> None:
-    case(6)
-
-
-@pytest.mark.parametrize("case", cases(6, trouble))
-def test_trouble(case: Case) -> None:
-    case(6)
-
-
-@pytest.mark.parametrize("case", cases(6, readme, processes))
-def test_shared(case: Case) -> None:
-    case(6)
-
-
-@pytest.mark.parametrize("case", cases(6, client_errors))
-def test_client_errors(case: Case) -> None:
-    case(6)
-
-
-@pytest.mark.parametrize("case", cases(6, leaks))
-def test_leaks(case: Case) -> None:
-    case(6)
-
-
-@pytest.mark.parametrize("case", cases(6, logs))
-def test_logs(case: Case) -> None:
-    case(6)
-
-
 @pytest.mark.parametrize("vector", vector_cases(6))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 6)
+
+
+@pytest.mark.parametrize("case", new(6))
+def test_new(case: Case) -> None:
+    case(6)
+
+
+@pytest.mark.parametrize("case", earlier(6))
+def test_earlier(case: Case) -> None:
+    case(6)
 
 
 # ---- the server ----

@@ -9,16 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cases import (
-    Case, abuse, basics, cases, client_errors, clock, framing, leaks, logs, memory, merges,
-    processes, readme, strings, trouble,
-)  # fmt: skip
+from cases import Case, earlier, new
 from harness import check_session, run_program
 from harness.settings import ROOT, limit
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
-
 
 # What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
 SESSIONS = ["08-demo", "08-many", "08-seed"]
@@ -29,64 +25,19 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
-@pytest.mark.parametrize("case", cases(8, basics))
-def test_first(case: Case) -> None:
-    case(8)
-
-
-@pytest.mark.parametrize("case", cases(8, framing))
-def test_framing(case: Case) -> None:
-    case(8)
-
-
-@pytest.mark.parametrize("case", cases(8, abuse))
-def test_abuse(case: Case) -> None:
-    case(8)
-
-
-@pytest.mark.parametrize("case", cases(8, clock))
-def test_clock(case: Case) -> None:
-    case(8)
-
-
-@pytest.mark.parametrize("case", cases(8, memory))
-def test_memory(case: Case) -> None:
-    case(8)
-
-
-@pytest.mark.parametrize("case", cases(8, trouble))
-def test_trouble(case: Case) -> None:
-    case(8)
-
-
-@pytest.mark.parametrize("case", cases(8, readme, processes))
-def test_shared(case: Case) -> None:
-    case(8)
-
-
-@pytest.mark.parametrize("case", cases(8, client_errors))
-def test_client_errors(case: Case) -> None:
-    case(8)
-
-
-@pytest.mark.parametrize("case", cases(8, leaks, merges))
-def test_leaks(case: Case) -> None:
-    case(8)
-
-
-@pytest.mark.parametrize("case", cases(8, logs))
-def test_logs(case: Case) -> None:
-    case(8)
-
-
-@pytest.mark.parametrize("case", cases(8, strings))
-def test_strings(case: Case) -> None:
-    case(8)
-
-
 @pytest.mark.parametrize("vector", vector_cases(8))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 8)
+
+
+@pytest.mark.parametrize("case", new(8))
+def test_new(case: Case) -> None:
+    case(8)
+
+
+@pytest.mark.parametrize("case", earlier(8))
+def test_earlier(case: Case) -> None:
+    case(8)
 
 
 # ---- the lab program ----

@@ -5,10 +5,7 @@ import re
 
 import pytest
 
-from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, logs, memory,
-    merges, processes, readme, replies, strings, trouble,
-)  # fmt: skip
+from cases import Case, earlier
 from cases.labs import lab_passes, lab_sees
 from harness import check_session, run_program
 from harness.settings import ROOT
@@ -25,54 +22,14 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
-@pytest.mark.parametrize("case", cases(10, basics))
-def test_first(case: Case) -> None:
-    case(10)
-
-
-@pytest.mark.parametrize("case", cases(10, framing, abuse, strings, replies, clients))
-def test_as_before(case: Case) -> None:
-    case(10)
-
-
-@pytest.mark.parametrize("case", cases(10, clock))
-def test_clock(case: Case) -> None:
-    case(10)
-
-
-@pytest.mark.parametrize("case", cases(10, memory))
-def test_memory(case: Case) -> None:
-    case(10)
-
-
-@pytest.mark.parametrize("case", cases(10, trouble))
-def test_trouble(case: Case) -> None:
-    case(10)
-
-
-@pytest.mark.parametrize("case", cases(10, readme, processes))
-def test_shared(case: Case) -> None:
-    case(10)
-
-
-@pytest.mark.parametrize("case", cases(10, client_errors))
-def test_client_errors(case: Case) -> None:
-    case(10)
-
-
-@pytest.mark.parametrize("case", cases(10, leaks, merges))
-def test_leaks(case: Case) -> None:
-    case(10)
-
-
-@pytest.mark.parametrize("case", cases(10, logs))
-def test_logs(case: Case) -> None:
-    case(10)
-
-
 @pytest.mark.parametrize("vector", vector_cases(10))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 10)
+
+
+@pytest.mark.parametrize("case", earlier(10))
+def test_earlier(case: Case) -> None:
+    case(10)
 
 
 @pytest.mark.inside

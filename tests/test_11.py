@@ -3,16 +3,12 @@ from __future__ import annotations
 
 import pytest
 
-from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, leaks, logs, memory,
-    merges, processes, readme, replies, strings, trouble, zsets,
-)  # fmt: skip
+from cases import Case, earlier, new
 from cases.labs import lab_passes, lab_sees
 from harness import check_session
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
-
 
 # What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
 SESSIONS = [
@@ -25,79 +21,19 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
-@pytest.mark.parametrize("case", cases(11, basics))
-def test_first(case: Case) -> None:
-    case(11)
-
-
-@pytest.mark.parametrize("case", cases(11, framing))
-def test_framing(case: Case) -> None:
-    case(11)
-
-
-@pytest.mark.parametrize("case", cases(11, abuse))
-def test_abuse(case: Case) -> None:
-    case(11)
-
-
-@pytest.mark.parametrize("case", cases(11, clock))
-def test_clock(case: Case) -> None:
-    case(11)
-
-
-@pytest.mark.parametrize("case", cases(11, memory))
-def test_memory(case: Case) -> None:
-    case(11)
-
-
-@pytest.mark.parametrize("case", cases(11, trouble))
-def test_trouble(case: Case) -> None:
-    case(11)
-
-
-@pytest.mark.parametrize("case", cases(11, readme, processes))
-def test_shared(case: Case) -> None:
-    case(11)
-
-
-@pytest.mark.parametrize("case", cases(11, client_errors))
-def test_client_errors(case: Case) -> None:
-    case(11)
-
-
-@pytest.mark.parametrize("case", cases(11, leaks, merges))
-def test_leaks(case: Case) -> None:
-    case(11)
-
-
-@pytest.mark.parametrize("case", cases(11, logs))
-def test_logs(case: Case) -> None:
-    case(11)
-
-
-@pytest.mark.parametrize("case", cases(11, strings))
-def test_strings(case: Case) -> None:
-    case(11)
-
-
-@pytest.mark.parametrize("case", cases(11, replies))
-def test_replies(case: Case) -> None:
-    case(11)
-
-
-@pytest.mark.parametrize("case", cases(11, zsets))
-def test_zsets(case: Case) -> None:
-    case(11)
-
-
-@pytest.mark.parametrize("case", cases(11, clients))
-def test_clients(case: Case) -> None:
-    case(11)
-
-
 @pytest.mark.parametrize("vector", vector_cases(11))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 11)
+
+
+@pytest.mark.parametrize("case", new(11))
+def test_new(case: Case) -> None:
+    case(11)
+
+
+@pytest.mark.parametrize("case", earlier(11))
+def test_earlier(case: Case) -> None:
+    case(11)
 
 
 # ---- the lab program ----

@@ -7,10 +7,7 @@ from typing import Iterator, List, Tuple
 
 import pytest
 
-from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory,
-    merges, processes, readme, replies, strings, trouble, zsets,
-)  # fmt: skip
+from cases import Case, earlier, new
 from cases.idle import now_ms
 from cases.talk import say
 from harness import Conn, Server, check_session, limit
@@ -55,83 +52,18 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
-@pytest.mark.parametrize("case", cases(12, basics))
-def test_first(case: Case) -> None:
-    case(12)
-
-
-@pytest.mark.parametrize("case", cases(12, framing))
-def test_framing(case: Case) -> None:
-    case(12)
-
-
-@pytest.mark.parametrize("case", cases(12, abuse))
-def test_abuse(case: Case) -> None:
-    case(12)
-
-
-@pytest.mark.parametrize("case", cases(12, clock))
-def test_clock(case: Case) -> None:
-    case(12)
-
-
-@pytest.mark.parametrize("case", cases(12, memory))
-def test_memory(case: Case) -> None:
-    case(12)
-
-
-@pytest.mark.parametrize("case", cases(12, trouble))
-def test_trouble(case: Case) -> None:
-    case(12)
-
-
-@pytest.mark.parametrize("case", cases(12, readme, processes))
-def test_shared(case: Case) -> None:
-    case(12)
-
-
-@pytest.mark.parametrize("case", cases(12, client_errors))
-def test_client_errors(case: Case) -> None:
-    case(12)
-
-
-@pytest.mark.parametrize("case", cases(12, leaks, merges))
-def test_leaks(case: Case) -> None:
-    case(12)
-
-
-@pytest.mark.parametrize("case", cases(12, logs))
-def test_logs(case: Case) -> None:
-    case(12)
-
-
-@pytest.mark.parametrize("case", cases(12, strings))
-def test_strings(case: Case) -> None:
-    case(12)
-
-
-@pytest.mark.parametrize("case", cases(12, replies))
-def test_replies(case: Case) -> None:
-    case(12)
-
-
-@pytest.mark.parametrize("case", cases(12, clients))
-def test_clients(case: Case) -> None:
-    case(12)
-
-
 @pytest.mark.parametrize("vector", vector_cases(12))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 12)
 
 
-@pytest.mark.parametrize("case", cases(12, zsets))
-def test_zsets(case: Case) -> None:
+@pytest.mark.parametrize("case", new(12))
+def test_new(case: Case) -> None:
     case(12)
 
 
-@pytest.mark.parametrize("case", cases(12, idle))
-def test_idle(case: Case) -> None:
+@pytest.mark.parametrize("case", earlier(12))
+def test_earlier(case: Case) -> None:
     case(12)
 
 

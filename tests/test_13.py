@@ -5,16 +5,12 @@ import re
 
 import pytest
 
-from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory,
-    merges, processes, readme, replies, strings, trouble, ttl, zsets,
-)  # fmt: skip
+from cases import Case, earlier, new
 from cases.labs import lab_passes, lab_sees
 from harness import check_session, fail, run_program
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
-
 
 # What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
 SESSIONS = ["13-demo", "13-ttl", "13-expire", "13-persist", "13-gone", "13-sets", "13-errors", "13-replaced", "13-many"]
@@ -25,88 +21,18 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
-@pytest.mark.parametrize("case", cases(13, basics))
-def test_first(case: Case) -> None:
-    case(13)
-
-
-@pytest.mark.parametrize("case", cases(13, framing))
-def test_framing(case: Case) -> None:
-    case(13)
-
-
-@pytest.mark.parametrize("case", cases(13, abuse))
-def test_abuse(case: Case) -> None:
-    case(13)
-
-
-@pytest.mark.parametrize("case", cases(13, clock))
-def test_clock(case: Case) -> None:
-    case(13)
-
-
-@pytest.mark.parametrize("case", cases(13, memory))
-def test_memory(case: Case) -> None:
-    case(13)
-
-
-@pytest.mark.parametrize("case", cases(13, trouble))
-def test_trouble(case: Case) -> None:
-    case(13)
-
-
-@pytest.mark.parametrize("case", cases(13, readme, processes))
-def test_shared(case: Case) -> None:
-    case(13)
-
-
-@pytest.mark.parametrize("case", cases(13, client_errors))
-def test_client_errors(case: Case) -> None:
-    case(13)
-
-
-@pytest.mark.parametrize("case", cases(13, leaks, merges))
-def test_leaks(case: Case) -> None:
-    case(13)
-
-
-@pytest.mark.parametrize("case", cases(13, logs))
-def test_logs(case: Case) -> None:
-    case(13)
-
-
-@pytest.mark.parametrize("case", cases(13, strings))
-def test_strings(case: Case) -> None:
-    case(13)
-
-
-@pytest.mark.parametrize("case", cases(13, replies))
-def test_replies(case: Case) -> None:
-    case(13)
-
-
-@pytest.mark.parametrize("case", cases(13, clients))
-def test_clients(case: Case) -> None:
-    case(13)
-
-
 @pytest.mark.parametrize("vector", vector_cases(13))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 13)
 
 
-@pytest.mark.parametrize("case", cases(13, zsets))
-def test_zsets(case: Case) -> None:
+@pytest.mark.parametrize("case", new(13))
+def test_new(case: Case) -> None:
     case(13)
 
 
-@pytest.mark.parametrize("case", cases(13, idle))
-def test_idle(case: Case) -> None:
-    case(13)
-
-
-@pytest.mark.parametrize("case", cases(13, ttl))
-def test_ttl(case: Case) -> None:
+@pytest.mark.parametrize("case", earlier(13))
+def test_earlier(case: Case) -> None:
     case(13)
 
 

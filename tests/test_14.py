@@ -12,10 +12,7 @@ from typing import Callable, Dict, List
 
 import pytest
 
-from cases import (
-    Case, abuse, basics, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory,
-    merges, processes, readme, replies, strings, trouble, ttl, zsets,
-)  # fmt: skip
+from cases import Case, earlier, merges, new
 from cases.idle import cpu_us, now_ms
 from cases.labs import lab_passes, lab_sees
 from cases.leaks import checked_program
@@ -40,88 +37,18 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
-@pytest.mark.parametrize("case", cases(14, basics))
-def test_first(case: Case) -> None:
-    case(14)
-
-
-@pytest.mark.parametrize("case", cases(14, framing))
-def test_framing(case: Case) -> None:
-    case(14)
-
-
-@pytest.mark.parametrize("case", cases(14, abuse))
-def test_abuse(case: Case) -> None:
-    case(14)
-
-
-@pytest.mark.parametrize("case", cases(14, clock))
-def test_clock(case: Case) -> None:
-    case(14)
-
-
-@pytest.mark.parametrize("case", cases(14, memory))
-def test_memory(case: Case) -> None:
-    case(14)
-
-
-@pytest.mark.parametrize("case", cases(14, trouble))
-def test_trouble(case: Case) -> None:
-    case(14)
-
-
-@pytest.mark.parametrize("case", cases(14, readme, processes))
-def test_shared(case: Case) -> None:
-    case(14)
-
-
-@pytest.mark.parametrize("case", cases(14, client_errors))
-def test_client_errors(case: Case) -> None:
-    case(14)
-
-
-@pytest.mark.parametrize("case", cases(14, leaks, merges))
-def test_leaks(case: Case) -> None:
-    case(14)
-
-
-@pytest.mark.parametrize("case", cases(14, logs))
-def test_logs(case: Case) -> None:
-    case(14)
-
-
-@pytest.mark.parametrize("case", cases(14, strings))
-def test_strings(case: Case) -> None:
-    case(14)
-
-
-@pytest.mark.parametrize("case", cases(14, replies))
-def test_replies(case: Case) -> None:
-    case(14)
-
-
-@pytest.mark.parametrize("case", cases(14, clients))
-def test_clients(case: Case) -> None:
-    case(14)
-
-
 @pytest.mark.parametrize("vector", vector_cases(14))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 14)
 
 
-@pytest.mark.parametrize("case", cases(14, zsets))
-def test_zsets(case: Case) -> None:
+@pytest.mark.parametrize("case", new(14))
+def test_new(case: Case) -> None:
     case(14)
 
 
-@pytest.mark.parametrize("case", cases(14, idle))
-def test_idle(case: Case) -> None:
-    case(14)
-
-
-@pytest.mark.parametrize("case", cases(14, ttl))
-def test_ttl(case: Case) -> None:
+@pytest.mark.parametrize("case", earlier(14))
+def test_earlier(case: Case) -> None:
     case(14)
 
 

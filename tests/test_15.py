@@ -9,17 +9,13 @@ import subprocess
 
 import pytest
 
-from cases import (
-    Case, abuse, basics, batches, cases, client_errors, clients, clock, framing, idle, leaks, logs, memory,
-    merges, processes, readme, replies, strings, trouble, ttl, zsets,
-)  # fmt: skip
+from cases import Case, earlier, memory, new
 from harness import check_session, fail, run_program
 from harness.build import program
 from harness.settings import ROOT, limit
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
-
 
 # What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
 SESSIONS = ["15-batch", "15-same"]
@@ -30,93 +26,18 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
-@pytest.mark.parametrize("case", cases(15, basics))
-def test_first(case: Case) -> None:
-    case(15)
-
-
-@pytest.mark.parametrize("case", cases(15, framing))
-def test_framing(case: Case) -> None:
-    case(15)
-
-
-@pytest.mark.parametrize("case", cases(15, abuse))
-def test_abuse(case: Case) -> None:
-    case(15)
-
-
-@pytest.mark.parametrize("case", cases(15, clock))
-def test_clock(case: Case) -> None:
-    case(15)
-
-
-@pytest.mark.parametrize("case", cases(15, memory))
-def test_memory(case: Case) -> None:
-    case(15)
-
-
-@pytest.mark.parametrize("case", cases(15, trouble))
-def test_trouble(case: Case) -> None:
-    case(15)
-
-
-@pytest.mark.parametrize("case", cases(15, readme, processes))
-def test_shared(case: Case) -> None:
-    case(15)
-
-
-@pytest.mark.parametrize("case", cases(15, client_errors))
-def test_client_errors(case: Case) -> None:
-    case(15)
-
-
-@pytest.mark.parametrize("case", cases(15, leaks, merges))
-def test_leaks(case: Case) -> None:
-    case(15)
-
-
-@pytest.mark.parametrize("case", cases(15, logs))
-def test_logs(case: Case) -> None:
-    case(15)
-
-
-@pytest.mark.parametrize("case", cases(15, strings))
-def test_strings(case: Case) -> None:
-    case(15)
-
-
-@pytest.mark.parametrize("case", cases(15, replies))
-def test_replies(case: Case) -> None:
-    case(15)
-
-
-@pytest.mark.parametrize("case", cases(15, clients))
-def test_clients(case: Case) -> None:
-    case(15)
-
-
 @pytest.mark.parametrize("vector", vector_cases(15))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 15)
 
 
-@pytest.mark.parametrize("case", cases(15, zsets))
-def test_zsets(case: Case) -> None:
+@pytest.mark.parametrize("case", new(15))
+def test_new(case: Case) -> None:
     case(15)
 
 
-@pytest.mark.parametrize("case", cases(15, idle))
-def test_idle(case: Case) -> None:
-    case(15)
-
-
-@pytest.mark.parametrize("case", cases(15, ttl))
-def test_ttl(case: Case) -> None:
-    case(15)
-
-
-@pytest.mark.parametrize("case", cases(15, batches))
-def test_batches(case: Case) -> None:
+@pytest.mark.parametrize("case", earlier(15))
+def test_earlier(case: Case) -> None:
     case(15)
 
 

@@ -6,17 +6,12 @@ from typing import Dict, List, Tuple
 
 import pytest
 
-from cases import (
-    Case, abuse, basics, batches, beside_redis, cases, client_errors, clients, clock, crowd, expiry, framing, idle,
-    keyspace, leaks, logs, memory, merges, processes, readme, real_clients, replies, resp, scan, strings, trouble, ttl,
-    zsets,
-)  # fmt: skip
+from cases import Case, earlier, new
 from cases.labs import lab_passes, lab_sees
 from harness import check_session, fail, run_program
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
-
 
 # What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
 SESSIONS = [
@@ -30,118 +25,18 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
-@pytest.mark.parametrize("case", cases(18, basics))
-def test_first(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, keyspace))
-def test_keyspace(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, expiry))
-def test_expiry(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, scan))
-def test_scan(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, resp))
-def test_resp(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, framing))
-def test_framing(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, abuse))
-def test_abuse(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, clock))
-def test_clock(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, memory))
-def test_memory(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, trouble))
-def test_trouble(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, readme, processes))
-def test_shared(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, client_errors))
-def test_client_errors(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, leaks, merges))
-def test_leaks(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, logs))
-def test_logs(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, strings))
-def test_strings(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, replies))
-def test_replies(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, clients))
-def test_clients(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, zsets))
-def test_zsets(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, idle))
-def test_idle(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, ttl))
-def test_ttl(case: Case) -> None:
-    case(18)
-
-
-@pytest.mark.parametrize("case", cases(18, batches, crowd))
-def test_batches(case: Case) -> None:
-    case(18)
-
-
 @pytest.mark.parametrize("vector", vector_cases(18))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 18)
 
 
-@pytest.mark.parametrize("case", cases(18, real_clients, beside_redis))
-def test_real_clients(case: Case) -> None:
+@pytest.mark.parametrize("case", new(18))
+def test_new(case: Case) -> None:
+    case(18)
+
+
+@pytest.mark.parametrize("case", earlier(18))
+def test_earlier(case: Case) -> None:
     case(18)
 
 

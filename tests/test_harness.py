@@ -754,6 +754,7 @@ def number(form):
 def show():
     tag = number("<B")
     if tag == 0: print("(nil)")
+    if tag == 1: print("(err)", number("<i"), replies.read(number("<I")).decode())
     if tag == 2: print("(str)", replies.read(number("<I")).decode())
     if tag == 3: print("(int)", number("<q"))
     if tag == 4:
@@ -921,10 +922,40 @@ def test_a_session_that_differs_says_what_was_typed_and_what_came(programs: Path
         check_session(str(path))
     lines = caught.value.lesson(200)
     assert lines[:4] == [
-        "typed     $ ./client get k", f"came      {path}:4 differs", "          (str) v", "expected  (str) w"
+        "typed     $ ./client get k", f"came      {path}:4 differs",
+        "differs   expected     came", "          (str) w   |  (str) v",
     ]  # fmt: skip
     assert lines[4].startswith("again     ") and lines[4].endswith(f"tests/tools/play.py --show {path}")
     assert lines[5].startswith(f"also      {path}:15: $ echo")
+
+
+TYPED = """# A session.
+$ ./client
+> set k v
+(nil)
+> keys
+(arr) len=1
+(str) k
+(arr) end
+> climb k
+(err) 1 ~
+> get k
+(str) v
+"""
+
+
+def test_what_is_typed_into_a_client(programs: Path) -> None:
+    """The first command whose reply is another one is named, with its whole reply; a free text may be any."""
+    assert [step.command for step in parse(TYPED)[0].typed] == ["set k v", "keys", "climb k", "get k"]
+    assert play_text(programs, TYPED) == ""
+    path = programs / "09-x.session"
+    text = play_text(programs, TYPED.replace("(str) k", "(str) x").replace("(str) v", "(str) y"))
+    assert text.startswith(f"{path}:5: > keys\n") and "\n (arr) len=1\n-(str) x\n+(str) k\n (arr) end\n" in text
+    assert text.count("to see it again") == 1, "the rest follows from it"
+    text = play_text(programs, TYPED.replace("(err) 1 ~", "(err) 2 ~"))
+    assert text.startswith(f"{path}:9: > climb k\n") and "\n-(err) 2 ~\n+(err) 1 Unknown cmd\n" in text
+    assert f"{path}:11: > get k" in play_text(programs, TYPED + "more\n")
+    assert "line 2: this is no command" in play_text(programs, "# x\n> get k\n")
 
 
 def test_a_missing_and_an_additional_line_are_found(programs: Path) -> None:

@@ -1,14 +1,13 @@
-"""Cases that several chapters share, one module a theme. A case is a function of the chapter.
+"""Cases, one module an idea. A case is a function of the chapter: it holds for that in which the idea comes, and in
+the words of each later one.
 
-    from cases import abuse, cases, framing
-
-    @pytest.mark.parametrize("case", cases(7, framing, abuse))
-    def test_network(case: Case) -> None:
+    @pytest.mark.parametrize("case", new(7))
+    def test_new(case: Case) -> None:
         case(7)
 
-gives chapter 07 every case of these modules (of all, where none is named) that holds for it, each as a test with the
-case's name. `make test-07` and
-`make test-all` run them all; `make test` leaves out what is carried, as harness/carried.py says.
+gives chapter 07 every case that it begins, each as a test with the names of module and case; earlier(7) gives those of
+the chapters before that still hold. `make test-07` and `make test-all` run them all; `make test` leaves out what is
+carried, as harness/carried.py says.
 
 A case looks at what `at` names, or else at what LOOKS_AT of its module does: functions, types, tables and constants,
 under the names that any chapter gives them; where neither is there, at all of them. `do_*` stands for all that begin
@@ -21,7 +20,7 @@ import importlib
 import pkgutil
 import sys
 from types import ModuleType
-from typing import Callable, List, Optional, TypeVar
+from typing import Callable, List, Optional, Sequence, Tuple, TypeVar
 
 import pytest
 
@@ -61,17 +60,30 @@ def case(
     return mark
 
 
+def new(chapter: int) -> "List[object]":
+    """The cases that the chapter begins, for pytest.mark.parametrize."""
+    return [each for each, begins in _holding(chapter) if begins == chapter]
+
+
+def earlier(chapter: int) -> "List[object]":
+    """The cases of earlier chapters that hold for this one, for pytest.mark.parametrize."""
+    return [each for each, begins in _holding(chapter) if begins < chapter]
+
+
 def cases(chapter: int, *modules: ModuleType) -> "List[object]":
-    """The cases of the modules, or of all, that hold for the chapter, for pytest.mark.parametrize."""
-    found: List[object] = []
-    names = [] if modules else [f"{__name__}.{each.name}" for each in pkgutil.iter_modules(__path__)]
-    for module in [*modules, *map(importlib.import_module, names)]:
+    """The cases of these modules that hold for the chapter."""
+    return [each for each, _ in _holding(chapter, modules)]
+
+
+def _holding(chapter: int, modules: Sequence[ModuleType] = ()) -> "List[Tuple[object, int]]":
+    """The cases of the modules, or of all, that hold for the chapter, and the chapter that begins each."""
+    found: "List[Tuple[object, int]]" = []
+    names = [f"{__name__}.{each.name}" for each in pkgutil.iter_modules(__path__)]
+    for module in modules or map(importlib.import_module, names):
         for name, function in vars(module).items():
             own = getattr(function, "__module__", "") == module.__name__
             if own and chapter in getattr(function, "chapters", ()):
                 marks = function.marks + carried(chapter, function.chapters, function.looks_at)
-                # unique where all are asked for
                 id = name if modules else f"{module.__name__.rpartition('.')[2]}-{name}"
-                found.append(pytest.param(function, id=id, marks=marks))
-    assert found, f"chapter {chapter} has no case in {', '.join(m.__name__ for m in modules) or 'any module'}"
+                found.append((pytest.param(function, id=id, marks=marks), min(function.chapters)))
     return found

@@ -627,7 +627,7 @@ def stopped_and_continued(chapter: int) -> None:
                 conn.recv(reply)
 
 
-@case(since=4, inside=True)
+@case(since=4, but=5, inside=True)
 def interrupted_calls_and_small_parts(chapter: int) -> None:
     """One of two calls on a socket ends with EINTR, the rest move a few bytes (cases/interrupt.c)."""
     requests, replies = talk(chapter, 12, "part", 300)

@@ -20,7 +20,7 @@ __tracebackhide__ = settings.__tracebackhide__
 LOOKS_AT = "one_request try_one_request try_*_buffer state_* reject_input server.k_max_msg"
 
 
-@case(since=4)
+@case(since=4, but=5)
 def one_byte_at_a_time(chapter: int) -> None:
     requests, replies = talk(chapter, 4, "bytes")
     with start(chapter) as server, server.connect() as conn:
@@ -29,7 +29,7 @@ def one_byte_at_a_time(chapter: int) -> None:
             conn.recv(reply)
 
 
-@case(since=4)
+@case(since=4, but=5)
 def cut_in_two_at_every_byte(chapter: int) -> None:
     """Two requests, so that the cut also falls between them and into the second's header."""
     requests, replies = talk(chapter, 2, "cut")
@@ -42,7 +42,7 @@ def cut_in_two_at_every_byte(chapter: int) -> None:
                 conn.recv(reply)
 
 
-@case(since=4, binary=True)
+@case(since=4, but=5, binary=True)
 def header_then_body(chapter: int) -> None:
     """Nothing is answered before the body is there."""
     requests, replies = talk(chapter, 1, "split")
@@ -54,7 +54,7 @@ def header_then_body(chapter: int) -> None:
         conn.recv(replies[0])
 
 
-@case(since=4)
+@case(since=4, but=5)
 def cut_at_random(chapter: int) -> None:
     """Long and short requests in pieces of any length."""
     rng = random.Random(seed())
@@ -71,7 +71,7 @@ def cut_at_random(chapter: int) -> None:
                 conn.recv(reply)
 
 
-@case(since=4)
+@case(since=4, but=5)
 def ten_thousand_in_one_write(chapter: int) -> None:
     requests, replies = talk(chapter, 10_000, "many")
     with start(chapter) as server, server.connect() as conn:
@@ -79,7 +79,7 @@ def ten_thousand_in_one_write(chapter: int) -> None:
         say(conn)
 
 
-@case(since=4)
+@case(since=4, but=5)
 def large_and_small_in_turn(chapter: int) -> None:
     """Requests that fill the buffer to the last byte before and after short ones."""
     with start(chapter) as server, server.connect() as conn:
@@ -89,7 +89,7 @@ def large_and_small_in_turn(chapter: int) -> None:
                 conn.pipeline(requests * 3, replies * 3)
 
 
-@case(since=4)
+@case(since=4, but=5)
 def half_close_after_pipelining(chapter: int) -> None:
     """The client has sent all it will send: every answer comes, then the end."""
     requests, replies = talk(chapter, 1000, "half")
@@ -116,7 +116,7 @@ def the_end_comes_with_more_than_a_turn_of_work(chapter: int) -> None:
         conn.expect_closed(reset_ok=False)
 
 
-@case(since=4)
+@case(since=4, but=5)
 def incomplete_request_then_the_end(chapter: int) -> None:
     """Whole requests are answered, the cut one is dropped, the connection is closed."""
     requests, replies = talk(chapter, 2, "cut")
@@ -145,7 +145,7 @@ def incomplete_request_is_not_executed(chapter: int) -> None:
             conn.ask("get", "cutkey", expect=missing(chapter))
 
 
-@case(since=4)
+@case(since=4, but=5)
 def end_without_a_request(chapter: int) -> None:
     with start(chapter) as server:
         with server.connect() as conn:
@@ -155,7 +155,7 @@ def end_without_a_request(chapter: int) -> None:
         still_serves(server)
 
 
-@case(since=4)
+@case(since=4, but=5)
 def length_at_the_limit(chapter: int) -> None:
     most = wire.max_msg(chapter)
     with start(chapter) as server, server.connect() as conn:
@@ -172,7 +172,7 @@ def length_at_the_limit(chapter: int) -> None:
         )
 
 
-@case(since=4, binary=True)
+@case(since=4, but=5, binary=True)
 def length_above_the_limit(chapter: int) -> None:
     """One byte more closes the connection; the request, whole as it is, is not executed."""
     most = wire.max_msg(chapter)
@@ -190,7 +190,7 @@ def length_above_the_limit(chapter: int) -> None:
                 conn.ask("get", "k", expect=missing(chapter))
 
 
-@case(since=4, binary=True)
+@case(since=4, but=5, binary=True)
 def lengths_far_above_the_limit(chapter: int) -> None:
     """A server that adds 4 to 2^32-1 in 32 bits gets 3. More comes than a buffer of the limit holds."""
     most = wire.max_msg(chapter)
@@ -204,7 +204,7 @@ def lengths_far_above_the_limit(chapter: int) -> None:
         still_serves(server)
 
 
-@case(since=4, binary=True)
+@case(since=4, but=5, binary=True)
 def length_zero(chapter: int) -> None:
     """An empty message like any other before 07, a malformed request from then on."""
     with start(chapter) as server:
@@ -219,7 +219,7 @@ def length_zero(chapter: int) -> None:
         still_serves(server)
 
 
-@case(since=4)
+@case(since=4, but=5)
 def answers_before_a_bad_length(chapter: int) -> None:
     """Earlier requests of the same write are answered in full, later ones not at all."""
     requests, replies = talk(chapter, 6, "early")
@@ -235,7 +235,7 @@ def answers_before_a_bad_length(chapter: int) -> None:
         still_serves(server)
 
 
-@case(since=4)
+@case(since=4, but=5)
 def bytes_of_any_value(chapter: int) -> None:
     """NUL, newline, % and bytes above 127 come back as they were."""
     text = bytes(range(256)) + b"%s%n%x\0\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from grading import Submission, points
 
-BASICS = "test_first or test_vector or test_session"
+BASICS = "basics- or test_vector or test_session"
 
 
 class Hunted(Submission):

@@ -139,5 +139,5 @@ def test_busy(work: Submission) -> None:
 def test_chapter(work: Submission) -> None:
     """The chapter's tests of framing, of signals, of writes that wait, and of idle clients."""
     work.chapter_tests(
-        "test_framing or leaves_when or behind_a_blocked or no_cpu or used_again or signal and not second or stopped"
+        "framing- or leaves_when or behind_a_blocked or no_cpu or used_again or signal and not second or stopped"
     )

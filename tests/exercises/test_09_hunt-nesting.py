@@ -66,4 +66,4 @@ def test_printed(work: Submission) -> None:
 @points(2, "the chapter's tests")
 def test_chapter(work: Submission) -> None:
     """The chapter's tests of the client: every kind of reply, malformed ones, and lines from standard input."""
-    work.chapter_tests("test_clients and (every_kind or malformed or many_lines or in_pieces)")
+    work.chapter_tests("clients- and (every_kind or malformed or many_lines or in_pieces)")

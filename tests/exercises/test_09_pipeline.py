@@ -35,7 +35,7 @@ def numbered(body: bytes) -> bytes:
 def test_chapter(work: Submission) -> None:
     """The chapter's tests of the client: one command and many lines, a terminal, a server that hangs up."""
     work.chapter_tests(
-        "test_clients and (many_lines or prompts or no_lines or does_not_take or one_command or in_the_middle)"
+        "clients- and (many_lines or prompts or no_lines or does_not_take or one_command or in_the_middle)"
     )
 
 

@@ -73,4 +73,4 @@ def test_memory(work: Submission) -> None:
 @points(1, "the chapter's tests")
 def test_chapter(work: Submission) -> None:
     """The chapter's tests of messages in pieces, and of what is left over."""
-    work.chapter_tests("test_framing or left_over or own_nothing")
+    work.chapter_tests("framing- or left_over or own_nothing")

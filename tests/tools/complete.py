@@ -35,20 +35,34 @@ TEST = '''\
 
     import pytest
 
-    from cases import Case, cases
+    from cases import Case, earlier, new
+    from harness import check_session
     from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
     assert vector_servers  # a fixture
 
+    # What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+    SESSIONS = ["{0}-demo"]
 
-    @pytest.mark.parametrize("case", cases({2}))
-    def test_shared(case: Case) -> None:
-        case({2})
+
+    @pytest.mark.parametrize("name", SESSIONS)
+    def test_session(name: str) -> None:
+        check_session(name)
 
 
     @pytest.mark.parametrize("vector", vector_cases({2}))
     def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
-        vector_servers.play(vector, {2})'''
+        vector_servers.play(vector, {2})
+
+
+    @pytest.mark.parametrize("case", new({2}))
+    def test_new(case: Case) -> None:
+        case({2})
+
+
+    @pytest.mark.parametrize("case", earlier({2}))
+    def test_earlier(case: Case) -> None:
+        case({2})'''
 
 NOT_MODELLED = (  # no keys, or a number that is free: cases ask for them
     "quit", "hello", "auth", "reset", "select", "command", "client", "config", "info", "time", "memory",
