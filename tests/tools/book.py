@@ -677,7 +677,7 @@ def step_updates(page: Page) -> Tuple[Dict[int, str], List[str]]:
         return new, found
     first, final = book_steps.start(page.chapter, ROOT), book_steps.stage(page.chapter, ROOT)
     for step in steps_of(page):
-        if step.provisional or step.verb in ("move", "supplied") or step.file not in final:
+        if step.provisional or step.verb == "supplied" or step.file not in final:
             continue
         if step.verb == "edit":
             text, problem = refreshed(page, step, final)

@@ -33,7 +33,7 @@ class Step:
 
     block: Block
     file: str
-    verb: str  # edit, new, add, replace, remove, move; supplied, which is no edit
+    verb: str  # edit, new, add, replace, remove; supplied, which is no edit
     names: List[str] = field(default_factory=list)
     after: str = ""
     provisional: bool = False
@@ -56,7 +56,6 @@ USAGE = {
     "add": "c step FILE add [NAME,..] after=NAME",
     "replace": "c step FILE replace NAME[,NAME..]",
     "remove": "text step FILE remove NAME[,NAME..]",
-    "move": "text step FILE move NAME[,NAME..] after=NAME",
 }
 
 
@@ -78,8 +77,7 @@ def parse(block: Block) -> Step:
             step.names = [name for name in word.split(",") if name]
         else:
             raise StepError(f"{block.where}: {word} says nothing here: {USAGE[step.verb]}")
-    needs_after = step.verb in ("add", "move")
-    if needs_after != bool(step.after) or (step.verb in ("remove", "move") and not step.names):
+    if (step.verb == "add") != bool(step.after) or (step.verb == "remove" and not step.names):
         raise StepError(f"{block.where}: write it as {USAGE[step.verb]}")
     if block.lang != USAGE[step.verb].split()[0] or (step.verb == "edit" and not step.names):
         raise StepError(f"{block.where}: write it as {USAGE[step.verb]}")
@@ -265,13 +263,6 @@ def apply(step: Step, files: Files, final: Files) -> List[Unit]:
             check_body(step, [now[i] for i in gone])
             files[file] = [u for i, u in enumerate(now) if i not in gone]
             return []
-        if step.verb == "move":
-            moved = [now[book_units.find(now, name, file)] for name in step.names]
-            check_body(step, moved)
-            rest = [u for u in now if u not in moved]
-            at = spot(step, rest)
-            files[file] = rest[:at] + moved + rest[at:]
-            return []
         if step.verb == "edit":
             first, last = neighbours(step, now, [book_units.find(now, name, file) for name in step.names])
             found = book_units.units(edited(step, book_units.join(now[first:last])), step.where)
@@ -328,7 +319,7 @@ def spot(step: Step, now: Sequence[Unit]) -> int:
 
 
 def check_body(step: Step, items: Sequence[Unit]) -> None:
-    """What a `remove` or `move` shows must be lines of the item: its first one, or all of it."""
+    """What a `remove` shows must be lines of the item: its first one, or all of it."""
     lines = {line.strip() for unit in items for line in unit.text.splitlines()}
     for line in step.block.code.splitlines():
         if line.strip() and line.strip() not in ("...", "// ...") and line.strip() not in lines:

@@ -16,7 +16,7 @@ from book_units import Unit
 from layout import ROOT
 from website_code import Line
 
-WHAT = {"new": "a new file", "add": "new", "edit": "changes", "replace": "changes", "remove": "goes", "move": "moves"}
+WHAT = {"new": "a new file", "add": "new", "edit": "changes", "replace": "changes", "remove": "goes"}
 
 
 @dataclass
@@ -94,7 +94,7 @@ def lines(step: Step, was: Sequence[Unit], units: List[Unit], now: Sequence[Unit
     """The lines of a step that makes `now` of a file that was otherwise; their numbers are those of `now`."""
     before = [was[book_units.find(was, name)] for name in step.names] if step.verb not in ("new", "add") else []
     old = book_units.join(before).splitlines()
-    if step.verb in ("remove", "move"):
+    if step.verb == "remove":
         shown = [line.strip() for line in step.block.code.splitlines()]
         return [Line(text, "del" * (step.verb == "remove"), 0, text.strip() not in shown) for text in old]
     first = 1 + sum(unit.text.count("\n") + 1 for unit in now[: now.index(units[0])])
