@@ -96,7 +96,7 @@ def lines(step: Step, was: Sequence[Unit], units: List[Unit], now: Sequence[Unit
     old = book_units.join(before).splitlines()
     if step.verb == "remove":
         shown = [line.strip() for line in step.block.code.splitlines()]
-        return [Line(text, "del" * (step.verb == "remove"), 0, text.strip() not in shown) for text in old]
+        return [Line(text, "del", 0, text.strip() not in shown) for text in old]
     first = 1 + sum(unit.text.count("\n") + 1 for unit in now[: now.index(units[0])])
     new = [Line(text, "", number) for number, text in enumerate(book_units.join(units).splitlines(), first)]
     if step.verb == "edit":
