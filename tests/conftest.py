@@ -67,12 +67,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: List[pytest.Item
     if not settings.foreign("server"):
         return
     left_out = ("inside", "ours") if redis.is_tested() else ("inside",)
-    inside = [item for item in items if any(map(item.get_closest_marker, left_out))]
+    kept: List[pytest.Item] = []
+    inside: List[pytest.Item] = []
+    for item in items:
+        (inside if any(map(item.get_closest_marker, left_out)) else kept).append(item)
     _left_out = len(inside)
     if _teacher:
         _teacher.left_out = _left_out
     config.hook.pytest_deselected(items=inside)
-    items[:] = [item for item in items if item not in inside]
+    items[:] = kept
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

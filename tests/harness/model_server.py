@@ -101,6 +101,8 @@ def answer(chapter: int, model: Model, body: bytes) -> bytes:
     plain = wire.nearest(reply, None)
     if isinstance(plain, wire.Err) and not plain.text:
         plain = wire.Err(plain.code, "wrong type" if plain.code == 3 else "bad argument")
+    if isinstance(plain, wire.Status) and plain.status == wire.RES_ERR and not plain.data:
+        plain = wire.Status(wire.RES_ERR, b"bad argument")
     return wire.encode_reply(chapter, plain)
 
 

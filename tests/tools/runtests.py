@@ -81,7 +81,7 @@ class Tally:
     def pytest_collection_modifyitems(self, config: Any, items: List[Any]) -> None:
         mine = items[self.number :: self.parts]
         if self.parts > 1:
-            config.hook.pytest_deselected(items=[item for item in items if item not in mine])
+            config.hook.pytest_deselected(items=[item for i, item in enumerate(items) if i % self.parts != self.number])
         items[:] = mine
 
     def pytest_sessionfinish(self, session: Any) -> None:
