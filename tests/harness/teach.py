@@ -45,14 +45,14 @@ def function_of(item: pytest.Item) -> Any:
     return params.get("case") or getattr(item, "function", None)
 
 
-def place(item: pytest.Item) -> Tuple[int, int]:
+def place(item: pytest.Item) -> Tuple[int, ...]:
     """Where a test stands among those of its chapter; tests of one place keep their order."""
     function = function_of(item)
     module, name = getattr(function, "__module__", "").rpartition(".")[2], getattr(function, "__name__", "")
     if name in (STARTS, "test_session"):
         return 0, (STARTS, "test_session").index(name)
     if module in FIRST:
-        return 0, 2 + FIRST.index(module)
+        return 0, 2 + FIRST.index(module), getattr(getattr(function, "__code__", None), "co_firstlineno", 0)
     if module in LESSONS:
         chapter = re.search(r"test_(\d\d)\.py::", item.nodeid)
         old = chapter and int(chapter[1]) - 1 in getattr(function, "chapters", ())
