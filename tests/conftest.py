@@ -20,7 +20,8 @@ from typing import Iterator, List, Optional, Tuple
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), *(str(HERE / folder) for folder in ("tools", "learn", "exercises"))]  # for all tests
 
 pytest.register_assert_rewrite("cases")  # its plain assertions say what did not hold
 from harness import build, process, redis, settings, teach  # noqa: E402

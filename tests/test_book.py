@@ -1,22 +1,19 @@
 """The text and the code are one: tests/tools/book.py checks it, book/README.md says how."""
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import List
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent / "tools"))
-
-import book  # noqa: E402
-import book_blocks  # noqa: E402
-import book_edition  # noqa: E402
-import book_edits  # noqa: E402
-import book_skeleton  # noqa: E402
-import book_steps  # noqa: E402
-import book_units  # noqa: E402
-from layout import ROOT, all_sources, chapters  # noqa: E402
+import book
+import book_blocks
+import book_edition
+import book_edits
+import book_skeleton
+import book_steps
+import book_units
+from layout import ROOT, all_sources, chapters
 
 pytestmark = [pytest.mark.inside, pytest.mark.time_limit(180)]
 PAGES = [str(p.relative_to(ROOT / "book")) for p in book_blocks.paths(ROOT / "book")]

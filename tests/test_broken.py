@@ -20,13 +20,11 @@ from typing import Callable, Dict, Iterator, List, NamedTuple
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent / "tools"))
+import faults
+from layout import ROOT, Problem, chapters
 
-import faults  # noqa: E402
-from layout import ROOT, Problem, chapters  # noqa: E402
-
-from harness import settings  # noqa: E402
-from harness.build import ensure_built  # noqa: E402
+from harness import settings
+from harness.build import ensure_built
 
 pytestmark = [pytest.mark.inside, pytest.mark.time_limit(100)]
 NAMES = faults.names()

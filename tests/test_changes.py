@@ -14,13 +14,11 @@ import pytest
 
 from harness.settings import needs
 
-sys.path.insert(0, str(Path(__file__).parent / "tools"))
-
-import changes  # noqa: E402
-import faults  # noqa: E402
-import forward  # noqa: E402
-from changeform import apply, as_text, parse, record  # noqa: E402
-from layout import Problem  # noqa: E402
+import changes
+import faults
+import forward
+from changeform import apply, as_text, parse, record
+from layout import Problem
 
 pytestmark = pytest.mark.inside
 

@@ -17,12 +17,10 @@ from typing import Dict, Iterator, NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tests" / "learn"), str(ROOT / "tests" / "tools")]
+import confine
+import exercises
 
-import confine  # noqa: E402
-import exercises  # noqa: E402
-
-from harness.settings import limit  # noqa: E402
+from harness.settings import limit
 
 pytestmark = [pytest.mark.inside, pytest.mark.time_limit(240)]
 NAME = "04-buffered-reads"

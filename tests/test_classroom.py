@@ -19,20 +19,18 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 LEARN = ROOT / "tests" / "learn"
-sys.path[:0] = [str(LEARN), str(ROOT / "tests" / "tools")]
+import classroom
+import copies
+import decoys
+import exercises
+import faults
+import grade
+import hunts
+import pack
+import pristine
+import website_check
 
-import classroom  # noqa: E402
-import copies  # noqa: E402
-import decoys  # noqa: E402
-import exercises  # noqa: E402
-import faults  # noqa: E402
-import grade  # noqa: E402
-import hunts  # noqa: E402
-import pack  # noqa: E402
-import pristine  # noqa: E402
-import website_check  # noqa: E402
-
-from harness.settings import limit  # noqa: E402
+from harness.settings import limit
 
 pytestmark = [pytest.mark.inside, pytest.mark.time_limit(60)]
 NAME = "04-buffered-reads"

@@ -22,23 +22,21 @@ from typing import Callable, Dict, Iterator, List, Sequence
 import pytest
 
 TESTS = Path(__file__).parent
-sys.path[:0] = [str(TESTS / "learn"), str(TESTS / "tools"), str(TESTS / "exercises")]
-
-import changeform  # noqa: E402
-import compiling  # noqa: E402
-import exercises  # noqa: E402
-import grade as grading_tool  # noqa: E402
-import grading  # noqa: E402
-import learner  # noqa: E402
-import prove  # noqa: E402
-import reporting  # noqa: E402
-from compiling import Kept  # noqa: E402
-from confine import Confinement, Limits  # noqa: E402
-from exercises import Exercise  # noqa: E402
-from grade import How, Result  # noqa: E402
-from harness import limit, wait_until  # noqa: E402
-from harness.settings import ROOT  # noqa: E402
-from layout import Problem  # noqa: E402
+import changeform
+import compiling
+import exercises
+import grade as grading_tool
+import grading
+import learner
+import prove
+import reporting
+from compiling import Kept
+from confine import Confinement, Limits
+from exercises import Exercise
+from grade import How, Result
+from harness import limit, wait_until
+from harness.settings import ROOT
+from layout import Problem
 
 pytestmark = [pytest.mark.inside, pytest.mark.time_limit(60)]
 SAMPLE = "04-buffered-reads"

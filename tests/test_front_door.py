@@ -22,9 +22,8 @@ import pytest
 from harness import fail, limit, wait_until
 from harness.settings import ROOT, needs
 
-sys.path.insert(0, str(ROOT / "tests" / "tools"))
-import check  # noqa: E402
-import door  # noqa: E402
+import check
+import door
 
 pytestmark = pytest.mark.inside
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Callable, List
 
@@ -11,10 +10,8 @@ import pytest
 
 from harness.settings import needs
 
-sys.path.insert(0, str(Path(__file__).parent / "tools"))
-
-import headers  # noqa: E402
-from layout import ROOT, Problem  # noqa: E402
+import headers
+from layout import ROOT, Problem
 
 pytestmark = pytest.mark.inside
 NAMES = list(headers.headers())

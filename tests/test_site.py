@@ -19,17 +19,16 @@ import pytest
 from devtools import Browser
 from harness.settings import ROOT, limit
 
-sys.path.insert(0, str(ROOT / "tests" / "tools"))
-import book  # noqa: E402
-import book_blocks  # noqa: E402
-import book_steps  # noqa: E402
-import book_units  # noqa: E402
-import website_check  # noqa: E402
-import website_code  # noqa: E402
-import website_steps  # noqa: E402
-import website_text  # noqa: E402
-from book_blocks import BookError  # noqa: E402
-from layout import chapters  # noqa: E402
+import book
+import book_blocks
+import book_steps
+import book_units
+import website_check
+import website_code
+import website_steps
+import website_text
+from book_blocks import BookError
+from layout import chapters
 
 pytestmark = [pytest.mark.inside, pytest.mark.time_limit(60)]
 

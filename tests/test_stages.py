@@ -4,24 +4,21 @@ from __future__ import annotations
 import importlib
 import re
 import shutil
-import sys
 from pathlib import Path
 from typing import List, Set
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent / "tools"))
 
 import cases
 from harness import carried, wire
 from harness.session import SESSIONS
 from harness.settings import CHAPTERS
 
-import book_blocks  # noqa: E402
-import complete  # noqa: E402
-import csource  # noqa: E402
-import stages  # noqa: E402
-from layout import PAIR, ROOT, all_sources, before, chapters  # noqa: E402
+import book_blocks
+import complete
+import csource
+import stages
+from layout import PAIR, ROOT, all_sources, before, chapters
 
 pytestmark = pytest.mark.inside
 LATER = chapters()[1:]

@@ -14,15 +14,13 @@ import pytest
 from harness.settings import needs
 
 TOOLS = Path(__file__).parent / "tools"
-sys.path.insert(0, str(TOOLS))
-
-import csource  # noqa: E402
-import forward  # noqa: E402
-import headers  # noqa: E402
-import layout  # noqa: E402
-import runtests  # noqa: E402
-import stagediff  # noqa: E402
-import stages  # noqa: E402
+import csource
+import forward
+import headers
+import layout
+import runtests
+import stagediff
+import stages
 
 pytestmark = pytest.mark.inside
 

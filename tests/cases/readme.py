@@ -1,7 +1,6 @@
 """What the README.md of a chapter promises (03 and later)."""
 from __future__ import annotations
 
-import sys
 
 from harness import fail, settings
 from harness.session import check_session
@@ -9,9 +8,7 @@ from harness.settings import ROOT
 
 from . import OWN, case
 
-sys.path.append(str(ROOT / "tests" / "tools"))
-
-import readme_lines  # noqa: E402
+import readme_lines
 
 __tracebackhide__ = settings.__tracebackhide__
 
