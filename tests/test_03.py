@@ -1,4 +1,4 @@
-"""Chapter 03: hello."""
+"""Chapter 03: hello. Whatever a client sends, the answer is `world`; one client after the other."""
 from __future__ import annotations
 
 import signal
@@ -11,7 +11,8 @@ from harness import Server, check_session, run_client, wait_until
 from harness.fake import FakeServer
 
 
-# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+# What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
+# python3 tests/tools/play.py --show 03. The rules are in book/protocol.md.
 SESSIONS = ["03-demo"]
 
 
@@ -20,6 +21,7 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
+# What no transcript can say, pieces, time, memory, random commands: tests/cases/, since=3.
 @pytest.mark.parametrize("case", new(3))
 def test_new(case: Case) -> None:
     case(3)

@@ -1,4 +1,4 @@
-"""Chapter 04: messages."""
+"""Chapter 04: the protocol. A message is a length and so many bytes, 4096 at most; each one is answered."""
 from __future__ import annotations
 
 import signal
@@ -14,7 +14,8 @@ from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
 
-# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+# What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
+# python3 tests/tools/play.py --show 04. The rules are in book/protocol.md.
 SESSIONS = ["04-demo", "04-longest", "04-cut"]
 
 
@@ -23,16 +24,19 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
+# Bytes that go in and come out, for programs in any language: tests/vectors/.
 @pytest.mark.parametrize("vector", vector_cases(4))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 4)
 
 
+# What no transcript can say, pieces, time, memory, random commands: tests/cases/, since=4.
 @pytest.mark.parametrize("case", new(4))
 def test_new(case: Case) -> None:
     case(4)
 
 
+# All that came before, as far as it still holds.
 @pytest.mark.parametrize("case", earlier(4))
 def test_earlier(case: Case) -> None:
     case(4)

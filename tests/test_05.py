@@ -1,4 +1,4 @@
-"""Chapter 05: the event loop, which echoes what comes, byte for byte."""
+"""Chapter 05: nonblocking. Many clients at once, and none waits for another; what they send comes back."""
 from __future__ import annotations
 
 import random
@@ -20,7 +20,8 @@ from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
 
-# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+# What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
+# python3 tests/tools/play.py --show 05. The rules are in book/protocol.md.
 SESSIONS = ["05-demo", "05-order", "05-silent"]
 
 
@@ -29,16 +30,19 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
+# Bytes that go in and come out, for programs in any language: tests/vectors/.
 @pytest.mark.parametrize("vector", vector_cases(5))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 5)
 
 
+# What no transcript can say, pieces, time, memory, random commands: tests/cases/, since=5.
 @pytest.mark.parametrize("case", new(5))
 def test_new(case: Case) -> None:
     case(5)
 
 
+# All that came before, as far as it still holds.
 @pytest.mark.parametrize("case", earlier(5))
 def test_earlier(case: Case) -> None:
     case(5)

@@ -1,4 +1,5 @@
-"""Chapter 06: the event loop, whole."""
+"""Chapter 06: the event loop, whole. Messages come back, however many at once, also to clients that
+read late or not at all."""
 from __future__ import annotations
 
 import random
@@ -15,7 +16,8 @@ from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
 
-# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+# What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
+# python3 tests/tools/play.py --show 06. The rules are in book/protocol.md.
 SESSIONS = ["06-demo", "06-echo", "06-end", "06-others", "06-cut"]
 
 
@@ -24,16 +26,19 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
+# Bytes that go in and come out, for programs in any language: tests/vectors/.
 @pytest.mark.parametrize("vector", vector_cases(6))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 6)
 
 
+# What no transcript can say, pieces, time, memory, random commands: tests/cases/, since=6.
 @pytest.mark.parametrize("case", new(6))
 def test_new(case: Case) -> None:
     case(6)
 
 
+# All that came before, as far as it still holds.
 @pytest.mark.parametrize("case", earlier(6))
 def test_earlier(case: Case) -> None:
     case(6)

@@ -1,4 +1,4 @@
-"""Chapter 08: hashtables."""
+"""Chapter 08: hashtables. All that 07 says, and no slower with many keys, whoever has chosen them."""
 from __future__ import annotations
 
 import os
@@ -15,7 +15,8 @@ from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
 
-# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+# What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
+# python3 tests/tools/play.py --show 08. The rules are in book/protocol.md.
 SESSIONS = ["08-demo", "08-many", "08-seed"]
 
 
@@ -24,16 +25,19 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
+# Bytes that go in and come out, for programs in any language: tests/vectors/.
 @pytest.mark.parametrize("vector", vector_cases(8))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 8)
 
 
+# What no transcript can say, pieces, time, memory, random commands: tests/cases/, since=8.
 @pytest.mark.parametrize("case", new(8))
 def test_new(case: Case) -> None:
     case(8)
 
 
+# All that came before, as far as it still holds.
 @pytest.mark.parametrize("case", earlier(8))
 def test_earlier(case: Case) -> None:
     case(8)

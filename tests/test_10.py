@@ -13,7 +13,8 @@ from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
 
-# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+# What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
+# python3 tests/tools/play.py --show 10. The rules are in book/protocol.md.
 SESSIONS = [pytest.param("10-demo", marks=pytest.mark.inside), "10-keys", "10-pair"]
 
 
@@ -22,11 +23,13 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
+# Bytes that go in and come out, for programs in any language: tests/vectors/.
 @pytest.mark.parametrize("vector", vector_cases(10))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 10)
 
 
+# All that came before, as far as it still holds.
 @pytest.mark.parametrize("case", earlier(10))
 def test_earlier(case: Case) -> None:
     case(10)

@@ -1,4 +1,4 @@
-"""Chapter 11: the sorted set."""
+"""Chapter 11: the sorted set. zadd, zrem, zscore, zquery; doubles."""
 from __future__ import annotations
 
 import pytest
@@ -10,9 +10,11 @@ from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
 
-# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+# What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
+# python3 tests/tools/play.py --show 11. The rules are in book/protocol.md.
 SESSIONS = [
-    "11-demo", "11-zadd", "11-zscore", "11-zquery", "11-ties", "11-infinity", "11-errors", "11-changes", "11-types",
+    "11-demo", "11-zadd", "11-zscore", "11-zquery", "11-ties", "11-changes",
+    "11-numbers", "11-infinity", "11-types", "11-errors",
 ]  # fmt: skip
 
 
@@ -21,16 +23,19 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
+# Bytes that go in and come out, for programs in any language: tests/vectors/.
 @pytest.mark.parametrize("vector", vector_cases(11))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 11)
 
 
+# What no transcript can say, pieces, time, memory, random commands: tests/cases/, since=11.
 @pytest.mark.parametrize("case", new(11))
 def test_new(case: Case) -> None:
     case(11)
 
 
+# All that came before, as far as it still holds.
 @pytest.mark.parametrize("case", earlier(11))
 def test_earlier(case: Case) -> None:
     case(11)

@@ -1,4 +1,4 @@
-"""Chapter 12: timers."""
+"""Chapter 12: timers. Who moves no byte for long is closed, and nobody too early."""
 from __future__ import annotations
 
 import select
@@ -14,6 +14,18 @@ from harness import Conn, Server, check_session, limit
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+# What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
+# python3 tests/tools/play.py --show 12. The rules are in book/protocol.md.
+SESSIONS = ["12-demo", "12-idle", "12-stalled"]
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_session(name: str) -> None:
+    check_session(name)
+
+
+# ---- the timeout that nobody has set ----
 
 Silent = Tuple[Conn, float, List[float]]
 
@@ -43,25 +55,19 @@ def test_default_timeout_begins(silent: Silent) -> None:
     assert not ended
 
 
-# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
-SESSIONS = ["12-demo", "12-idle", "12-never", "12-stalled"]
-
-
-@pytest.mark.parametrize("name", SESSIONS)
-def test_session(name: str) -> None:
-    check_session(name)
-
-
+# Bytes that go in and come out, for programs in any language: tests/vectors/.
 @pytest.mark.parametrize("vector", vector_cases(12))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 12)
 
 
+# What no transcript can say, pieces, time, memory, random commands: tests/cases/, since=12.
 @pytest.mark.parametrize("case", new(12))
 def test_new(case: Case) -> None:
     case(12)
 
 
+# All that came before, as far as it still holds.
 @pytest.mark.parametrize("case", earlier(12))
 def test_earlier(case: Case) -> None:
     case(12)

@@ -1,4 +1,4 @@
-"""Chapter 13: the heap and TTL."""
+"""Chapter 13: the heap and TTL. expire, pexpire, ttl, pttl, persist; a key past its time is gone for every command."""
 from __future__ import annotations
 
 import re
@@ -12,7 +12,8 @@ from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
 
-# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+# What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
+# python3 tests/tools/play.py --show 13. The rules are in book/protocol.md.
 SESSIONS = ["13-demo", "13-ttl", "13-expire", "13-persist", "13-gone", "13-sets", "13-errors", "13-replaced", "13-many"]
 
 
@@ -21,16 +22,19 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
+# Bytes that go in and come out, for programs in any language: tests/vectors/.
 @pytest.mark.parametrize("vector", vector_cases(13))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 13)
 
 
+# What no transcript can say, pieces, time, memory, random commands: tests/cases/, since=13.
 @pytest.mark.parametrize("case", new(13))
 def test_new(case: Case) -> None:
     case(13)
 
 
+# All that came before, as far as it still holds.
 @pytest.mark.parametrize("case", earlier(13))
 def test_earlier(case: Case) -> None:
     case(13)

@@ -1,4 +1,4 @@
-"""Chapter 14: the thread pool."""
+"""Chapter 14: the thread pool. All that 13 says, and nobody waits while something large is freed."""
 from __future__ import annotations
 
 import os
@@ -28,7 +28,8 @@ assert vector_servers  # a fixture
 LARGE = 10_000  # members; a set of more is freed by a worker
 
 
-# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+# What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
+# python3 tests/tools/play.py --show 14. The rules are in book/protocol.md.
 SESSIONS = ["14-demo", "14-large", "14-long", "14-leaving"]
 
 
@@ -37,16 +38,19 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
+# Bytes that go in and come out, for programs in any language: tests/vectors/.
 @pytest.mark.parametrize("vector", vector_cases(14))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 14)
 
 
+# What no transcript can say, pieces, time, memory, random commands: tests/cases/, since=14.
 @pytest.mark.parametrize("case", new(14))
 def test_new(case: Case) -> None:
     case(14)
 
 
+# All that came before, as far as it still holds.
 @pytest.mark.parametrize("case", earlier(14))
 def test_earlier(case: Case) -> None:
     case(14)

@@ -1,4 +1,4 @@
-"""Chapter 15: waiting for memory."""
+"""Chapter 15: waiting for memory. All that 14 says; requests that come together wait together."""
 from __future__ import annotations
 
 import os
@@ -17,7 +17,8 @@ from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
 
-# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+# What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
+# python3 tests/tools/play.py --show 15. The rules are in book/protocol.md.
 SESSIONS = ["15-batch", "15-same"]
 
 
@@ -26,16 +27,19 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
+# Bytes that go in and come out, for programs in any language: tests/vectors/.
 @pytest.mark.parametrize("vector", vector_cases(15))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 15)
 
 
+# What no transcript can say, pieces, time, memory, random commands: tests/cases/, since=15.
 @pytest.mark.parametrize("case", new(15))
 def test_new(case: Case) -> None:
     case(15)
 
 
+# All that came before, as far as it still holds.
 @pytest.mark.parametrize("case", earlier(15))
 def test_earlier(case: Case) -> None:
     case(15)

@@ -1,4 +1,4 @@
-"""Chapter 16: ten thousand connections."""
+"""Chapter 16: ten thousand connections. All that 15 says, and a silent client costs next to nothing."""
 from __future__ import annotations
 
 import pytest
@@ -9,7 +9,8 @@ from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
 
-# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+# What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
+# python3 tests/tools/play.py --show 16. The rules are in book/protocol.md.
 SESSIONS = ["16-crowd", "16-woken"]
 
 
@@ -18,16 +19,19 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
+# Bytes that go in and come out, for programs in any language: tests/vectors/.
 @pytest.mark.parametrize("vector", vector_cases(16))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 16)
 
 
+# What no transcript can say, pieces, time, memory, random commands: tests/cases/, since=16.
 @pytest.mark.parametrize("case", new(16))
 def test_new(case: Case) -> None:
     case(16)
 
 
+# All that came before, as far as it still holds.
 @pytest.mark.parametrize("case", earlier(16))
 def test_earlier(case: Case) -> None:
     case(16)

@@ -1,4 +1,4 @@
-"""Chapter 18: the key space as Redis keeps it."""
+"""Chapter 18: the key space as Redis keeps it. Sixteen databases, keys under other names, dates, scan, statistics."""
 from __future__ import annotations
 
 import re
@@ -13,7 +13,8 @@ from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
 
-# What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+# What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
+# python3 tests/tools/play.py --show 18. The rules are in book/protocol.md.
 SESSIONS = [
     "18-demo", "18-databases", "18-rename", "18-copy", "18-getting", "18-dates", "18-expired", "18-scan", "18-random",
     "18-object", "18-info", "18-time", "18-config", "18-memory", "18-help",
@@ -25,16 +26,19 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
+# Bytes that go in and come out, for programs in any language: tests/vectors/.
 @pytest.mark.parametrize("vector", vector_cases(18))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 18)
 
 
+# What no transcript can say, pieces, time, memory, random commands: tests/cases/, since=18.
 @pytest.mark.parametrize("case", new(18))
 def test_new(case: Case) -> None:
     case(18)
 
 
+# All that came before, as far as it still holds.
 @pytest.mark.parametrize("case", earlier(18))
 def test_earlier(case: Case) -> None:
     case(18)

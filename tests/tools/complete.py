@@ -41,7 +41,8 @@ TEST = '''\
 
     assert vector_servers  # a fixture
 
-    # What must come, to the byte, in the order in which to read and to play it: tests/sessions/NAME.session
+    # What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch
+    # them, python3 tests/tools/play.py --show {0}. The rules are in book/protocol.md.
     SESSIONS = ["{0}-demo"]
 
 
