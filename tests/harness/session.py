@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
-from . import bounded, build, settings
+from . import bounded, build, redis, settings
 from .failure import Failure
 from .process import LISTENING, Server, clean_env, free_port
 from .settings import ROOT, fail, limit
@@ -266,7 +266,8 @@ class _Player:
                 path.symlink_to(words[0])
             else:
                 folder = shlex.quote(str(settings.START_DIR))
-                path.write_text(f'#!/bin/sh\ncd {folder} && exec {shlex.join(words)} "$@"\n')
+                told = " ".join(f'"{word}"' for word in redis.options(words, {"PORT": "$PORT"}))
+                path.write_text(f'#!/bin/sh\ncd {folder} && exec {shlex.join(words)} {told} "$@"\n')
                 path.chmod(0o755)
 
     def _write_files(self) -> None:
