@@ -203,7 +203,8 @@ class Server:
     def _wait_listening(self) -> str:
         """Returns what is wrong, or "" with .port set."""
         end, late = time.monotonic() + limit(10), time.monotonic() + limit(2)
-        while time.monotonic() < end:
+        while True:
+            over = time.monotonic() > end  # a last look comes after the end: both may have been held up
             for line in self.lines:
                 match = LISTENING.match(line)
                 if match:
@@ -218,8 +219,9 @@ class Server:
             ports = [port for _, port in diagnose.listens_on(self.pid)] if time.monotonic() > late else []
             if ports and self._asked_port not in ports:  # it may have begun to since we looked
                 return f"nobody listens on port {self._asked_port}"
+            if over:
+                return f"the server did not come up within {limit(10):g} s"
             self._wait_news()
-        return f"the server did not come up within {limit(10):g} s"
 
     def _not_its_own(self) -> str:
         """What is wrong where the port of a submission belongs to another program than was started, or ""."""
