@@ -1,4 +1,4 @@
-// buf_share.h: built in chapter 16
+// buf_share.h: built in chapter 19
 //
 // One buffer for ten thousand connections, since only one of them has its turn. It borrows the memory
 // when its turn begins, and returns it at the end. It keeps only the bytes that are left over, here f:

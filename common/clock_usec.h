@@ -1,4 +1,4 @@
-// clock_usec.h: built in chapter 18
+// clock_usec.h: built in chapter 24
 //
 // The monotonic clock, finer than in clock.h: for work that must end within a part of a millisecond.
 #pragma once

@@ -1,4 +1,4 @@
-// clock_wall.h: built in chapter 18
+// clock_wall.h: built in chapter 22
 //
 // The clock that people and other machines go by. It is set, and may jump either way: a deadline on
 // it is a date, and not a time from now on.

@@ -1,4 +1,4 @@
-// glob.h: built in chapter 17
+// glob.h: built in chapter 21
 //
 // Patterns for names, as in a shell:
 //

@@ -1,4 +1,4 @@
-// hashtable_cursor.h: built in chapter 18
+// hashtable_cursor.h: built in chapter 23
 //
 // A table that shrinks, and a walk through a table that changes meanwhile.
 //

@@ -1,4 +1,4 @@
-// lookahead.h: built in chapter 15
+// lookahead.h: built in chapter 17
 //
 // To find a key is to wait for memory: for its bucket, for the first node of the chain, for the next.
 // No step can begin before the one before has brought its address, so a single lookup cannot be

@@ -1,4 +1,4 @@
-// reply.h: built in chapter 17
+// reply.h: built in chapter 20
 //
 // Replies in RESP: the first byte says what comes, CR LF ends every line.
 //
@@ -71,7 +71,7 @@ static inline void reply_head(struct reply *out, char type, int64_t value) {
 }
 
 // Writes `text` as it is.
-static inline void reply_raw(struct reply *out, const char *text) {
+static inline __attribute__((always_inline)) void reply_raw(struct reply *out, const char *text) {
     size_t len = strlen(text);
     memcpy(buf_reserve(out->buf, len), text, len);
     buf_commit(out->buf, len);

@@ -1,4 +1,4 @@
-// resp.h: built in chapter 17
+// resp.h: built in chapter 20
 //
 // RESP, the language of Redis: text that people can read, with lengths that programs can trust. A
 // request is an array of strings, or, for a person at a terminal, a line of words.
@@ -126,8 +126,8 @@ static inline enum resp_status resp_bad(char *error, const char *why) {
 //
 // Reads the head of an array or of a string, which one `type` says. *used is how many bytes it
 // takes. Most numbers have one or two digits, and are read without a search.
-static inline enum resp_status resp_head(const uint8_t *data, size_t size, char type,
-                                         int64_t *value, size_t *used, char *error) {
+static inline __attribute__((always_inline)) enum resp_status
+resp_head(const uint8_t *data, size_t size, char type, int64_t *value, size_t *used, char *error) {
     if (size >= 5 && data[0] == (uint8_t)type && data[1] >= '1' && data[1] <= '9') {
         if (data[2] == '\r') {
             *value = data[1] - '0';

@@ -1,4 +1,4 @@
-// zset_rank.h: built in chapter 17
+// zset_rank.h: built in chapter 20
 //
 // Places in a sorted set, counted from 0. A range of scores is a range of places: from the number
 // of pairs below it to the number of pairs not above it. So it is counted, entered in the middle

@@ -28,7 +28,7 @@
 enum {
     k_max_msg = 32 << 20,
     k_read_size = 16 << 10, // a read has room for at least this many bytes
-    k_turn_work = 64 << 10, // work that ends a connection's turn: see g_data.work
+    k_send_size = 64 << 10, // replies are sent once this many bytes of them wait
     k_max_kept = 64 << 10,  // a larger buffer that is mostly empty is shrunk
     k_max_freed = 100000,
     k_max_accepts = 1000,    // connections accepted in one round
@@ -38,12 +38,10 @@ enum {
 };
 
 enum conn_state {
-    STATE_REQ,  // waits for requests: reading
-    STATE_RES,  // waits for the client to take a reply: writing
-    STATE_MORE, // may have requests in rbuf: waits for its next turn
-    STATE_LONG, // the next request in rbuf takes long: waits to be picked, one a round
-    STATE_BAD,  // the client sent a bad message: waits for it to hang up
-    STATE_END,  // to be closed
+    STATE_REQ, // waits for requests: reading
+    STATE_RES, // waits for the client to take a reply: writing
+    STATE_BAD, // the client sent a bad message: waits for it to hang up
+    STATE_END, // to be closed
 };
 
 // One key and its value, in one allocation: data holds the bytes of the key, node.key_len of them,
@@ -66,7 +64,6 @@ struct conn {
     enum conn_state state;
     bool eof;        // the client has sent all it will send
     bool bad;        // the client has sent a bad message
-    bool put_aside;  // the next request in rbuf takes long: it waits for serve_long()
     size_t dropped;  // bytes that came behind a bad message
     struct buf rbuf; // received, not answered yet
     struct buf wbuf; // answered, not sent yet
@@ -83,11 +80,7 @@ static struct {
     int stop_pipe[2];
     volatile sig_atomic_t stopping;
     struct hash_key hash_key;
-    size_t work; // done in a connection's turn: bytes of replies made, nodes passed or freed
     struct hmap db;
-    size_t keys_size;  // bytes that `keys` writes for all that is in db
-    bool long_waiting; // some connection is in STATE_LONG
-    size_t last_long;  // descriptor of the last connection served by serve_long()
 } g_data;
 
 // ---- the key space ----
@@ -112,11 +105,6 @@ static struct slice entry_val(const struct entry *ent) {
     return (struct slice){ent->data + ent->node.key_len, ent->val_len};
 }
 
-// Returns how many bytes `keys` writes for the entry.
-static size_t entry_listed_size(const struct entry *ent) {
-    return k_str_head + ent->node.key_len;
-}
-
 // Adds a key that is not there yet.
 static void entry_add(const struct hnode *node, const struct slice *key, const struct slice *val) {
     struct entry *ent = mem_alloc(sizeof(*ent) + key->len + val->len);
@@ -125,12 +113,10 @@ static void entry_add(const struct hnode *node, const struct slice *key, const s
     memcpy(ent->data, key->data, key->len);
     memcpy(ent->data + key->len, val->data, val->len);
     hm_insert(&g_data.db, &ent->node);
-    g_data.keys_size += entry_listed_size(ent);
 }
 
 // Frees the entry.
 static void entry_del(struct entry *ent) {
-    g_data.keys_size -= entry_listed_size(ent);
     free(ent);
 }
 
@@ -214,6 +200,7 @@ static void out_too_big(struct buf *out) {
 // What a scan for `keys` carries along.
 struct keys_scan {
     struct buf *out;
+    size_t max_size; // of out: beyond it the reply is too big
     uint32_t n;
 };
 
@@ -221,17 +208,13 @@ static bool do_keys_one(struct hnode *node, void *arg) {
     struct keys_scan *scan = arg;
     out_str(scan->out, container_of(node, struct entry, node)->data, node->key_len);
     scan->n++;
-    return true;
+    return buf_size(scan->out) <= scan->max_size;
 }
 
-// We know the size of the reply beforehand, and do not begin one that is too big to be sent.
+// Stops when the reply is too big to be sent: reply_request() sees that.
 static void do_keys(const struct slice *args, struct buf *out) {
     (void)args;
-    if (k_arr_head + g_data.keys_size > k_max_msg) {
-        out_too_big(out);
-        return;
-    }
-    struct keys_scan scan = {.out = out};
+    struct keys_scan scan = {.out = out, .max_size = buf_size(out) + k_max_msg};
     size_t arr = out_arr(out, 0);
     hm_scan(&g_data.db, do_keys_one, &scan);
     out_arr_end(out, arr, scan.n);
@@ -258,15 +241,6 @@ static bool is_command(const struct slice *arg, const char *name) {
         i++;
     }
     return i == arg->len && !name[i];
-}
-
-// Estimates, before the request is answered, how much work that is, counted as in g_data.work.
-// Returns 0 if it is little.
-static size_t request_cost(const struct slice *args, int nargs) {
-    if (nargs == 1 && is_command(&args[0], "keys")) {
-        return hm_scan_cost(&g_data.db) + g_data.keys_size;
-    }
-    return 0;
 }
 
 // Finds the command and has it reply.
@@ -319,13 +293,12 @@ static void unwatch(int fd) {
 // reply = u32 len, len bytes: a value as serial.h has it      len <= k_max_msg
 //
 // Appends the reply to one request. Its length is known only afterwards: a reply above the limit is
-// taken back, and an error takes its place. Making it counts as work all the same.
+// taken back, and an error takes its place.
 static void reply_request(const struct slice *args, int nargs, struct buf *out) {
     size_t start = buf_size(out);
     buf_reserve(out, 4);
     buf_commit(out, 4);
     do_request(args, nargs, out);
-    g_data.work += buf_size(out) - start;
     if (buf_size(out) - start - 4 > k_max_msg) {
         buf_truncate(out, start + 4);
         out_too_big(out);
@@ -343,8 +316,7 @@ static void reject_input(struct conn *conn, const char *why) {
 
 // message = u32 len, len bytes: a request as request.h has it      len <= k_max_msg
 //
-// Answers the first message in rbuf, if it is whole. Returns whether there is a reply to send. A
-// request that takes long is put aside, unless serve_long() has picked the connection.
+// Answers the first message in rbuf, if it is whole. Returns whether there is a reply to send.
 static bool try_one_request(struct conn *conn) {
     size_t size = buf_size(&conn->rbuf);
     if (size < 4) {
@@ -366,12 +338,6 @@ static bool try_one_request(struct conn *conn) {
         reject_input(conn, "bad req");
         return false;
     }
-    size_t cost = request_cost(args, nargs);
-    conn->put_aside = cost > k_turn_work && conn->state != STATE_LONG;
-    if (conn->put_aside) {
-        return false;
-    }
-    g_data.work += cost;
     reply_request(args, nargs, &conn->wbuf);
     buf_consume(&conn->rbuf, 4 + (size_t)len);
     return true;
@@ -415,24 +381,18 @@ static bool try_flush_buffer(struct conn *conn) {
     return all;
 }
 
-// Answers requests from rbuf, and sends the replies with one write. Stops when no whole request is
-// left, after enough work for a turn, or before a request that takes long. What is left waits until
-// all other connections have had their turn.
+// Answers the requests in rbuf, until no whole one is left or the client does not take the replies.
+// They are sent together: k_send_size bytes and more at a time, and what is left at the end.
 static void state_req(struct conn *conn) {
-    bool more = true;
-    g_data.work = 0;
-    while (more && g_data.work < k_turn_work) {
-        more = try_one_request(conn);
+    while (try_one_request(conn)) {
+        if (buf_size(&conn->wbuf) >= k_send_size && !try_flush_buffer(conn)) {
+            return;
+        }
     }
     if (!try_flush_buffer(conn)) {
         return;
     }
-    if (more) {
-        conn->state = STATE_MORE;
-    } else if (conn->put_aside) {
-        conn->state = STATE_LONG;
-        g_data.long_waiting = true;
-    } else if (conn->bad) {
+    if (conn->bad) {
         shutdown(conn->fd, SHUT_WR);
         conn->state = STATE_BAD;
     } else if (conn->eof) {
@@ -488,7 +448,7 @@ static void connection_io(struct conn *conn) {
         state_res(conn);
     } else if (conn->state == STATE_BAD) {
         state_bad(conn);
-    } else if (conn->state == STATE_MORE || conn->state == STATE_LONG || try_fill_buffer(conn)) {
+    } else if (try_fill_buffer(conn)) {
         state_req(conn);
     }
     if (conn->state == STATE_END) {
@@ -496,24 +456,8 @@ static void connection_io(struct conn *conn) {
     } else {
         give_back(&conn->rbuf);
         give_back(&conn->wbuf);
-        bool reads = conn->state == STATE_REQ || conn->state == STATE_BAD;
-        g_data.poll_set[conn->fd].events = reads ? POLLIN : POLLOUT;
+        g_data.poll_set[conn->fd].events = conn->state == STATE_RES ? POLLOUT : POLLIN;
     }
-}
-
-// Answers one request that takes long. A round of the loop ends with one of them at most, after all
-// other connections were served; connections that have such a request take turns, too.
-static void serve_long(void) {
-    for (size_t i = 1; i <= g_data.nfds; i++) {
-        size_t fd = (g_data.last_long + i) % g_data.nfds;
-        struct conn *conn = g_data.fd2conn[fd];
-        if (conn && conn->state == STATE_LONG) {
-            g_data.last_long = fd;
-            connection_io(conn);
-            return;
-        }
-    }
-    g_data.long_waiting = false;
 }
 
 // Accepts one connection. Returns whether more may be waiting.
@@ -605,12 +549,9 @@ static bool one_round(void) {
         if ((int)fd == g_data.listen_fd) {
             for (int left = k_max_accepts; left > 0 && accept_new_conn(); left--) {
             }
-        } else if (g_data.fd2conn[fd]->state != STATE_LONG) {
+        } else {
             connection_io(g_data.fd2conn[fd]);
         }
-    }
-    if (g_data.long_waiting && !g_data.stopping) {
-        serve_long();
     }
     return true;
 }
