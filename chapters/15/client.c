@@ -1,4 +1,4 @@
-// client.c, chapter 15: waiting for memory
+// client.c, chapter 15: a program of many files
 //
 // The client of chapter 12, unchanged. Sends its arguments as one command and prints the reply;
 // without arguments it reads commands from standard input.
