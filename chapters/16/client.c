@@ -1,4 +1,4 @@
-// client.c, chapter 16: ten thousand connections
+// client.c, chapter 16: whose turn is it
 //
 // The client of chapter 12, unchanged. Sends its arguments as one command and prints the reply;
 // without arguments it reads commands from standard input.
