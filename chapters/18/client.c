@@ -1,15 +1,14 @@
-// client.c, chapter 18: the key space as Redis keeps it
+// client.c, chapter 18: ten thousand connections
 //
-// Sends its arguments as one command and prints the reply; without arguments it reads commands from
-// standard input. It speaks RESP, version 3 where the server does, so it can talk to Redis as well.
+// The client of chapter 12, unchanged. Sends its arguments as one command and prints the reply;
+// without arguments it reads commands from standard input.
 
-#include <errno.h>
+#include <ctype.h>
 #include <math.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,70 +17,17 @@
 #include "io.h"
 #include "mem.h"
 #include "net.h"
-#include "resp.h"
+#include "request.h"
+#include "serial.h"
+#include "serial_dbl.h"
+#include "wire.h"
 
 enum {
+    k_max_msg = 32 << 20,
     k_max_depth = 1000, // of arrays within arrays
-    k_read_size = 16 << 10,
-};
-
-// A connection to the server.
-struct server {
-    int fd;
-    bool greeted;    // HELLO has been sent
-    bool skips;      // its reply is still to come
-    struct buf rbuf; // received, not printed yet
-};
-
-// What comes next in a reply.
-struct value {
-    char type;         // its first byte
-    struct slice text; // the line behind that, or the string; borrowed from rbuf
-    size_t n;          // values within it, which come next
-    size_t size;       // of its own bytes in rbuf
 };
 
 // ---- replies ----
-
-// Ends the program: the server does not speak as it should.
-__attribute__((noreturn)) static void bad_reply(const char *what) {
-    fflush(stdout);
-    msg("bad reply: %s", what);
-    exit(1);
-}
-
-// Reads until `n` bytes of the reply are there. Ends the program with one line where they do not
-// come.
-static void read_bytes(struct server *server, size_t n) {
-    while (buf_size(&server->rbuf) < n) {
-        uint8_t *end = buf_reserve(&server->rbuf, k_read_size);
-        ssize_t rv = read(server->fd, end, server->rbuf.cap - server->rbuf.tail);
-        if (rv < 0 && errno == EINTR) {
-            continue;
-        }
-        if (rv < 0) {
-            die("read");
-        }
-        if (rv == 0) {
-            fflush(stdout);
-            msg("the server closed the connection without a whole answer");
-            exit(1);
-        }
-        buf_commit(&server->rbuf, (size_t)rv);
-    }
-}
-
-// Reads until the first line of the reply is there. Returns its length, without its CR LF.
-static size_t read_line(struct server *server) {
-    for (size_t len = 0; len <= k_resp_max_line; len++) {
-        read_bytes(server, len + 2);
-        const uint8_t *data = buf_data(&server->rbuf);
-        if (data[len] == '\r' && data[len + 1] == '\n') {
-            return len;
-        }
-    }
-    bad_reply("a line without end");
-}
 
 // Prints `len` bytes as they are, and ends the line.
 static void print_bytes(const uint8_t *data, size_t len) {
@@ -102,170 +48,182 @@ static void print_double(double value) {
     printf("(dbl) %s\n", text);
 }
 
-// Tells whether the type is one of these.
-static bool is_type(char type, const char *types) {
-    return type && strchr(types, type);
-}
-
-// Reads the string that a line of `value` announces, of `n` bytes and a CR LF.
-static void read_string(struct server *server, struct value *value, size_t n) {
-    read_bytes(server, value->size + n + 2);
-    const uint8_t *data = buf_data(&server->rbuf) + value->size;
-    size_t skip = value->type == '=' ? 4 : 0; // behind "txt:"
-    if (data[n] != '\r' || data[n + 1] != '\n' || n < skip) {
-        bad_reply("a string that does not end where it should");
+// Prints the value that begins at `data`, whose sender may send anything. Returns how many of the
+// `size` bytes it takes, or -1 where it is malformed or nested deeper than `depth`.
+static ssize_t on_response(const uint8_t *data, size_t size, int depth) {
+    if (size < 1 || depth < 0) {
+        return -1;
     }
-    value->text = (struct slice){data + skip, n - skip};
-    value->size += n + 2;
-}
-
-// Reads the next value, but not the values within it. Trusts nothing: the sender may send anything.
-static struct value read_value(struct server *server) {
-    size_t len = read_line(server);
-    const uint8_t *line = buf_data(&server->rbuf);
-    if (len == 0) {
-        bad_reply("an empty line");
-    }
-    struct value value = {.type = (char)line[0], .text = {line + 1, len - 1}, .size = len + 2};
-    bool nested = is_type(value.type, "*~%");
-    if (!nested && value.type != '$' && value.type != '=') {
-        return value;
-    }
-    int64_t n;
-    if (!resp_parse_int(value.text.data, value.text.len, &n) || n < -1 || n > k_resp_max_size) {
-        bad_reply("a length that cannot be");
-    }
-    if (n == -1) { // this is how version 2 writes nil
-        value.type = '_';
-        value.text.len = 0;
-    } else if (nested) {
-        value.n = (size_t)n * (value.type == '%' ? 2 : 1);
-    } else {
-        read_string(server, &value, (size_t)n);
-    }
-    return value;
-}
-
-// Prints a value that is a line. Returns whether it is one that we know.
-static bool print_line(const struct value *value) {
-    const struct slice *text = &value->text;
-    int64_t n;
-    char number[64] = "", *end = number;
-    if (value->type == '_' && text->len == 0) {
+    uint8_t tag = data[0];
+    if (tag == SER_NIL) {
         printf("(nil)\n");
-        return true;
+        return 1;
     }
-    if (value->type == ':' && resp_parse_int(text->data, text->len, &n)) {
-        printf("(int) %lld\n", (long long)n);
-        return true;
+    if (tag == SER_ERR && size >= 9 && load_u32(data + 5) <= size - 9) {
+        uint32_t len = load_u32(data + 5);
+        printf("(err) %d ", (int32_t)load_u32(data + 1));
+        print_bytes(data + 9, len);
+        return 9 + (ssize_t)len;
     }
-    if (value->type == '#' && text->len == 1 && (text->data[0] == 't' || text->data[0] == 'f')) {
-        printf("(bool) %s\n", text->data[0] == 't' ? "true" : "false");
-        return true;
+    if (tag == SER_STR && size >= 5 && load_u32(data + 1) <= size - 5) {
+        uint32_t len = load_u32(data + 1);
+        printf("(str) ");
+        print_bytes(data + 5, len);
+        return 5 + (ssize_t)len;
     }
-    if (value->type == ',' && text->len > 0 && text->len < sizeof(number)) {
-        memcpy(number, text->data, text->len);
-        double dbl = strtod(number, &end);
-        if (end == number + text->len) {
-            print_double(dbl);
-            return true;
+    if (tag == SER_INT && size >= 9) {
+        printf("(int) %lld\n", (long long)load_u64(data + 1));
+        return 9;
+    }
+    if (tag == SER_DBL && size >= 9) {
+        print_double(load_f64(data + 1));
+        return 9;
+    }
+    if (tag == SER_ARR && size >= 5) {
+        uint32_t n = load_u32(data + 1);
+        size_t used = 5;
+        printf("(arr) len=%u\n", n);
+        for (uint32_t i = 0; i < n; i++) {
+            ssize_t rv = on_response(data + used, size - used, depth - 1);
+            if (rv < 0) {
+                return -1;
+            }
+            used += (size_t)rv;
         }
+        printf("(arr) end\n");
+        return (ssize_t)used;
     }
-    return false;
-}
-
-// Reads a value and prints it. It is nested no deeper than `depth`.
-static void print_reply(struct server *server, int depth) {
-    struct value value = read_value(server);
-    const char *what = value.type == '*' ? "arr" : value.type == '%' ? "map" : "set";
-    if (is_type(value.type, "*~%")) {
-        if (depth == 0) {
-            bad_reply("nested too deep");
-        }
-        printf("(%s) len=%zu\n", what, value.type == '%' ? value.n / 2 : value.n);
-        buf_consume(&server->rbuf, value.size);
-        for (size_t i = 0; i < value.n; i++) {
-            print_reply(server, depth - 1);
-        }
-        printf("(%s) end\n", what);
-        return;
-    }
-    if (is_type(value.type, "+$=-")) {
-        printf(value.type == '-' ? "(err) " : "(str) ");
-        print_bytes(value.text.data, value.text.len);
-    } else if (!print_line(&value)) {
-        bad_reply("a line that is no value");
-    }
-    buf_consume(&server->rbuf, value.size);
-}
-
-// Reads a value and does not print it.
-static void skip_reply(struct server *server) {
-    for (size_t left = 1; left > 0; left--) {
-        struct value value = read_value(server);
-        left += value.n;
-        buf_consume(&server->rbuf, value.size);
-    }
+    return -1;
 }
 
 // ---- one command ----
 
-// Connects to the server, or ends the program with one line that says why not.
-static struct server connect_server(void) {
+// Returns a connection to the server, or ends the program with one line that says why not.
+static int connect_server(void) {
     struct in_addr ip = env_ip("HOST");
     uint16_t port = env_port();
     int fd = tcp_connect(ip, port);
     if (fd < 0) {
         die("connect %s:%u", inet_ntoa(ip), (unsigned)port);
     }
-    return (struct server){.fd = fd};
+    return fd;
 }
 
-static void close_server(struct server *server) {
-    close(server->fd);
-    buf_dispose(&server->rbuf);
-}
-
-// Sends one command; before the first one, in the same write, asks for version 3 of the language.
-// Returns whether the command is one that can be sent.
-static bool send_req(struct server *server, const struct slice *args, size_t nargs) {
-    static const struct slice hello[] = {{(const uint8_t *)"hello", 5}, {(const uint8_t *)"3", 1}};
-    struct buf wbuf = {0};
-    if (!server->greeted) {
-        resp_encode(hello, 2, &wbuf);
+// Reads `n` bytes of an answer, or ends the program with one line that says why not.
+static void read_answer(int fd, uint8_t *buf, size_t n) {
+    ssize_t rv = read_full(fd, buf, n);
+    if (rv < 0) {
+        die("read");
     }
-    size_t greeting = buf_size(&wbuf);
-    resp_encode(args, nargs, &wbuf);
-    bool can = nargs <= k_resp_max_args && buf_size(&wbuf) - greeting <= k_resp_max_size;
-    if (!can) {
-        msg("too long: a command has at most %d words and %d bytes",
-            k_resp_max_args,
-            k_resp_max_size);
-    } else if (write_all(server->fd, buf_data(&wbuf), buf_size(&wbuf)) < 0) {
+    if (rv < (ssize_t)n) {
+        msg("the server closed the connection without a whole answer");
+        exit(1);
+    }
+}
+
+// Sends one command. Returns whether it is one that can be sent.
+static bool send_req(int fd, const struct slice *args, size_t nargs) {
+    size_t len = req_size(args, nargs);
+    if (nargs > k_max_args || len > k_max_msg) {
+        msg("too long: a command has at most %d words and %d bytes", k_max_args, k_max_msg);
+        return false;
+    }
+    struct buf wbuf = {0};
+    uint8_t *p = buf_reserve(&wbuf, 4 + len);
+    store_u32(p, (uint32_t)len);
+    req_encode(args, nargs, p + 4);
+    buf_commit(&wbuf, 4 + len);
+    if (write_all(fd, buf_data(&wbuf), buf_size(&wbuf)) < 0) {
         die("write");
-    } else if (!server->greeted) {
-        server->greeted = server->skips = true;
     }
     buf_dispose(&wbuf);
-    return can;
+    return true;
 }
 
-// Reads one reply and prints it. Returns whether it is a simple string, such as OK.
-static bool read_res(struct server *server) {
-    if (server->skips) {
-        skip_reply(server); // what the server says of itself; an error if it speaks version 2 alone
-        server->skips = false;
+// Reads one reply and prints it.
+static void read_res(int fd) {
+    uint8_t header[4];
+    read_answer(fd, header, 4);
+    uint32_t len = load_u32(header);
+    if (len < 1 || len > k_max_msg) {
+        msg("bad reply: the server announces %u bytes", len);
+        exit(1);
     }
-    bool ok = read_value(server).type == '+';
-    print_reply(server, k_max_depth);
-    if (buf_size(&server->rbuf) > 0) {
-        bad_reply("more than one value");
+    struct buf rbuf = {0};
+    read_answer(fd, buf_reserve(&rbuf, len), len);
+    buf_commit(&rbuf, len);
+    if (on_response(buf_data(&rbuf), len, k_max_depth) != (ssize_t)len) {
+        fflush(stdout);
+        msg("bad reply: %u bytes that are not one value", len);
+        exit(1);
     }
     flush_stdout();
-    return ok;
+    buf_dispose(&rbuf);
 }
 
 // ---- many commands ----
+
+// Reads the byte that the escape sequence behind a backslash stands for, and moves *p behind it.
+static char unescape(const char **p) {
+    static const char letters[] = "nrtba", bytes[] = "\n\r\t\b\a";
+    const char *cur = *p;
+    if (cur[0] == 'x' && isxdigit((unsigned char)cur[1]) && isxdigit((unsigned char)cur[2])) {
+        char hex[] = {cur[1], cur[2], '\0'};
+        *p = cur + 3;
+        return (char)strtol(hex, NULL, 16);
+    }
+    *p = cur + 1;
+    const char *letter = strchr(letters, cur[0]);
+    return letter ? bytes[letter - letters] : cur[0];
+}
+
+// Copies the quoted part of a word that begins at *p to *out, moving both behind it. Between double
+// quotes all escape sequences count, between single quotes only \'. Returns whether it ends.
+static bool read_quoted(const char **p, char **out) {
+    char quote = *(*p)++;
+    while (**p && **p != quote) {
+        if (**p == '\\' && (quote == '"' ? (*p)[1] != '\0' : (*p)[1] == '\'')) {
+            ++*p;
+            *(*out)++ = unescape(p);
+        } else {
+            *(*out)++ = *(*p)++;
+        }
+    }
+    if (**p != quote) {
+        return false;
+    }
+    ++*p;
+    return !**p || isspace((unsigned char)**p);
+}
+
+// Splits `line` into words as redis-cli does, in place: a word takes no more room than what it was
+// written as. Returns their number, or -1 where a quote is not closed, is followed by more, or
+// there are more than k_max_args words. args borrow from line.
+static int split_words(char *line, struct slice *args) {
+    const char *p = line;
+    char *out = line;
+    int nargs = 0;
+    while (true) {
+        while (isspace((unsigned char)*p)) {
+            p++;
+        }
+        if (!*p) {
+            return nargs;
+        }
+        if (nargs == k_max_args) {
+            return -1;
+        }
+        char *word = out;
+        while (*p && !isspace((unsigned char)*p)) {
+            if (*p != '"' && *p != '\'') {
+                *out++ = *p++;
+            } else if (!read_quoted(&p, &out)) {
+                return -1;
+            }
+        }
+        args[nargs++] = (struct slice){(const uint8_t *)word, (size_t)(out - word)};
+    }
+}
 
 // Tells whether the server has closed the connection. To be asked when no reply is due.
 static bool hung_up(int fd) {
@@ -274,48 +232,11 @@ static bool hung_up(int fd) {
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-static bool is_word(const struct slice *arg, const char *word) {
-    return arg->len == strlen(word) && strncasecmp((const char *)arg->data, word, arg->len) == 0;
-}
-
-// Notes in `selected` the last command that has selected a database. The server has taken `args`.
-static void note_selected(const struct resp_args *args, struct buf *selected) {
-    bool selects = is_word(&args->items[0], "select");
-    if (selects || is_word(&args->items[0], "reset")) {
-        buf_truncate(selected, 0);
-    }
-    if (selects) {
-        resp_encode(args->items, args->n, selected);
-    }
-}
-
-// Connects again, and sends what note_selected() has noted: to the server, this client is a new one,
-// and its database is 0. Ends the program where the server does not take it: the next command would
-// go to the wrong database.
-static void connect_again(struct server *server, const struct buf *selected) {
-    msg("the server has closed the connection: connecting again");
-    close_server(server);
-    *server = connect_server();
-    if (buf_size(selected) == 0) {
-        return;
-    }
-    if (write_all(server->fd, buf_data(selected), buf_size(selected)) < 0) {
-        die("write");
-    }
-    if (read_value(server).type != '+') {
-        read_res(server);
-        msg("the database cannot be selected again: nothing more is sent");
-        exit(1);
-    }
-    skip_reply(server);
-}
-
 // Sends what standard input says, line by line. Returns the exit status.
 static int serve_input(void) {
-    struct server server = connect_server();
+    int fd = connect_server();
     bool prompt = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-    struct resp_args args = {0};
-    struct buf selected = {0}; // see note_selected()
+    struct slice args[k_max_args];
     char *line = NULL;
     size_t cap = 0;
     int status = 0;
@@ -331,46 +252,45 @@ static int serve_input(void) {
         if (len < 0) {
             break;
         }
-        resp_args_clear(&args);
-        uint8_t *words = mem_alloc((size_t)len + 1);
-        if (!resp_split((const uint8_t *)line, (size_t)len, words, &args)) {
-            msg("not sent: a quote that is not closed, or has more behind it");
+        int nargs = memchr(line, '\0', (size_t)len) ? -1 : split_words(line, args);
+        if (nargs < 0) {
+            msg("not sent: a NUL, a quote that is not closed or has more behind it, or too many "
+                "words");
             status = 1;
-        } else if (args.n > 0) {
-            if (hung_up(server.fd)) {
-                connect_again(&server, &selected);
+        } else if (nargs > 0) {
+            if (hung_up(fd)) {
+                msg("the server has closed the connection: connecting again");
+                close(fd);
+                fd = connect_server();
             }
-            if (!send_req(&server, args.items, args.n)) {
+            if (send_req(fd, args, (size_t)nargs)) {
+                read_res(fd);
+            } else {
                 status = 1;
-            } else if (read_res(&server)) {
-                note_selected(&args, &selected);
             }
         }
-        free(words);
     }
     if (prompt) {
         printf("\n");
     }
-    resp_args_dispose(&args);
-    buf_dispose(&selected);
     free(line);
-    close_server(&server);
+    close(fd);
     return status;
 }
 
 // Sends the arguments of the program as one command. Returns the exit status.
 static int serve_args(int argc, char **argv) {
-    struct server server = connect_server();
+    int fd = connect_server();
     struct slice *args = mem_calloc((size_t)argc, sizeof(*args));
     for (int i = 1; i < argc; i++) {
         args[i - 1] = (struct slice){(const uint8_t *)argv[i], strlen(argv[i])};
     }
-    bool sent = send_req(&server, args, (size_t)argc - 1);
+    bool sent = send_req(fd, args, (size_t)argc - 1);
     if (sent) {
-        read_res(&server);
+        read_res(fd);
     }
     free(args);
-    close_server(&server);
+    close(fd);
     return sent ? 0 : 1;
 }
 
