@@ -1,0 +1,70 @@
+// turn.c: what a connection may do in its turn
+//
+// Owns the count of its work. Work is what makes other clients wait, counted in bytes that come in or
+// go out; what moves no bytes counts for as many as take the same time. This file calls no other, so
+// that all can call it.
+
+#include "reply.h"
+
+#include "server.h"
+
+enum {
+    k_max_compared = 100 << 20, // bytes that a pattern is compared with, beside 4 times all keys
+};
+
+static size_t work;  // done in this turn
+static bool own;     // the turn is for one slow request alone
+static bool refused; // a request was not allowed what it asked for: it is slow
+
+// Begins the turn of a connection: one `own` of a slow request, or one like others.
+void turn_begin(bool own_turn) {
+    work = 0;
+    own = own_turn;
+    refused = false;
+}
+
+// Counts work that has been done.
+void turn_add(size_t cost) {
+    work += cost;
+}
+
+// Returns how much work the turn has had.
+size_t turn_work(void) {
+    return work;
+}
+
+// Asks for work before it is done. More than a whole turn is slow, and needs a turn of its own; that
+// ends with the request. Where this returns false, the request is asked again in such a turn: its
+// command returns at once, having changed nothing, whatever it has replied.
+bool may_take(size_t cost) {
+    if (cost > k_turn_work && !own) {
+        refused = true;
+        return false;
+    }
+    work += cost;
+    return true;
+}
+
+// Tells whether the turn has had its work.
+bool turn_done(void) {
+    return work >= k_turn_work;
+}
+
+// Tells whether the last request was refused what it asked for.
+bool turn_refused(void) {
+    return refused;
+}
+
+// Returns how many bytes a request may compare with a pattern, where all keys have `keys_size`: few,
+// until it has a turn of its own.
+size_t compare_budget(size_t keys_size) {
+    return own ? k_max_compared + 4 * keys_size : k_turn_work;
+}
+
+// What a command does when its budget is used up, and what it has replied is taken back: it waits for a
+// turn of its own, where the budget is larger. If it had that, it replies with an error.
+void out_long_pattern(struct reply *out) {
+    if (may_take(k_max_compared)) {
+        reply_err(out, "ERR the pattern takes too long");
+    }
+}
