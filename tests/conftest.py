@@ -2,14 +2,16 @@
 
 Markers: `time_limit(seconds)` changes a test's limit (default 20 s); `inside` is for tests that look inside this
 project (stages, headers, unit programs): they are left out where SERVER= names another program; `ours(why)` is for
-those that hold for our servers and not for Redis, left out where SERVER= names that; `carried` is for cases that were
-the same in the chapter before, which make test leaves out. TEST_TIME_FACTOR multiplies all limits.
+those that hold for our servers and not for Redis, left out where SERVER= names that; `between` is for cases that have
+run in an earlier chapter and run in a later one, which make test leaves out. TEST_TIME_FACTOR multiplies all limits.
 
 WORKBOOK_TEACH is what make test-NN sets: after the first failure the others are only counted (harness/teach.py).
 """
 from __future__ import annotations
 
+import contextlib
 import faulthandler
+import importlib
 import os
 import re
 import signal
@@ -31,10 +33,16 @@ DEFAULT_LIMIT = 20.0
 _left_out = 0
 _teacher: Optional[teach.Teacher] = None
 
+for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):  # of the make that runs us: tests run others
+    os.environ.pop(name, None)
+if "WORKBOOK_BUILD" in os.environ:
+    os.environ["WORKBOOK_BUILD"] = str(settings.build_dir())  # also for what runs in another folder
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("workbook")
     group.addoption("--everything", action="store_true", help="show all failures in full, also for make test-NN")
+    group.addoption("--part", default="0/1", metavar="I/N", help="run every Nth test, from the one with number I on")
     group.addoption("--patience", type=float, default=teach.PATIENCE, metavar="SECONDS",
                     help="for how long make test-NN counts more failures")  # fmt: skip
 
@@ -43,13 +51,18 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "time_limit(seconds): the test's own time limit (default 20)")
     config.addinivalue_line("markers", "inside: looks inside this project, left out under SERVER=")
     config.addinivalue_line("markers", "ours(why): holds for our servers and not for Redis, left out there")
-    config.addinivalue_line("markers", "carried: nothing that it looks at changes here, see harness/carried.py")
-    config.addinivalue_line("markers", "again: what it looks at changes here and in the next chapter, see there")
+    config.addinivalue_line("markers", "between: neither the first nor the last chapter that has this case")
     if os.environ.get("WORKBOOK_TEACH") and not config.option.everything:
         global _teacher
         _teacher = teach.Teacher(config.option.patience)
         config.pluginmanager.register(_teacher)
-        config.option.tbstyle, config.option.reportchars, config.option.verbose = "no", "N", -2
+        config.option.tbstyle, config.option.reportchars, config.option.verbose = "no", "N", -1
+    if "GRADE_RESULTS" in os.environ:
+        config.pluginmanager.register(importlib.import_module("lessons"))  # takes down what becomes of each test
+    try:
+        settings.limit(1)
+    except ValueError:
+        raise pytest.UsageError(f"TEST_TIME_FACTOR={os.environ['TEST_TIME_FACTOR']}: not a number") from None
     if config.option.tbstyle == "auto":
         config.option.tbstyle = "short"
     for sig in (signal.SIGTERM, signal.SIGHUP):
@@ -65,6 +78,9 @@ def _interrupted(sig: int, frame: object) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: List[pytest.Item]) -> None:
     global _left_out
+    number, parts = map(int, config.option.part.split("/"))
+    config.hook.pytest_deselected(items=[item for i, item in enumerate(items) if i % parts != number])
+    items[:] = items[number::parts]
     if not settings.foreign("server"):
         return
     left_out = ("inside", "ours") if redis.is_tested() else ("inside",)
@@ -81,14 +97,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: List[pytest.Item
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Builds the chapters of the selected test files first, outside of any test's time."""
-    if session.config.option.collectonly or settings.foreign("server"):
+    names = sorted({match.group(1) for item in session.items for match in [_chapter_of(item)] if match})
+    if session.config.option.collectonly:
         return
-    names = {match.group(1) for item in session.items for match in [_chapter_of(item)] if match}
-    for name in sorted(names):
-        try:
+    if settings.foreign("server"):
+        return _start_theirs(names)
+    for name in names:
+        with contextlib.suppress(AssertionError):  # each test that needs the program will say so
             build.ensure_built(int(name))
-        except AssertionError:
-            pass  # each test that needs the program will say so
+
+
+def _start_theirs(names: List[str]) -> None:
+    """Starts the server that SERVER= names, once: where it does not come up, every test would fail, each after its
+    time limit."""
+    try:
+        for name in names[:1]:
+            process.Server(int(name)).__enter__()
+    except AssertionError as problem:
+        lesson = "\n".join(explained(problem).lesson(teach.COLUMNS))
+        says = f"No test was run, since SERVER={os.environ['SERVER']} cannot be tested:\n\n{lesson}"
+        raise pytest.UsageError(says) from None
+    finally:
+        process.kill_all()
 
 
 def _chapter_of(item: pytest.Item) -> Optional["re.Match[str]"]:
@@ -166,9 +196,11 @@ def in_other_words(item: pytest.Item, call: pytest.CallInfo) -> List[Tuple[str, 
     return [("in other words", str(teach.with_cause(item, failure)))]
 
 
-def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> None:
+def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter", exitstatus: int) -> None:
     if _left_out and not _teacher:
         terminalreporter.write_line(teach.left_out(_left_out))
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        terminalreporter.write_line("No test that can run here fits. Their names: functions in test_NN.py and cases/.")
 
 
 @pytest.fixture

@@ -6,9 +6,18 @@ import socket
 
 import pytest
 
-from cases import Case, new
-from harness import Server, check_session, run_client, wait_until
+from cases import Case, case, new
+from cases.talk import ask, start
+from harness import Server, check_session, diagnose, limit, run_client, wait_until
+from harness.codec import codec
+from harness.failure import Failure, cause
 from harness.fake import FakeServer
+from harness.process import free_port
+
+PERHAPS = (
+    "chapter 03 reads once, answers `world`, closes, and goes back to accept(); it prints `client says: ` and the "
+    "text"
+)
 
 
 # What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
@@ -16,12 +25,71 @@ from harness.fake import FakeServer
 SESSIONS = ["03-demo"]
 
 
+# A case, @case(since=3), holds for this chapter and each later one, in its own words (harness/codec.py translates);
+# binary: for the bytes of our own protocol, up to 19; inside: looks into our own programs; all is in cases/__init__.py.
+
+
 @pytest.mark.parametrize("name", SESSIONS)
 def test_session(name: str) -> None:
     check_session(name)
 
 
-# What no transcript can say, pieces, time, memory, random commands: tests/cases/, since=3.
+@case(since=3)
+def starts_where_it_is_told(chapter: int) -> None:
+    """The server is started with a number in PORT, and must listen on 127.0.0.1 at that port."""
+    port = free_port()
+    with Server(chapter, port=port) as server:
+        if server.port != port:
+            raise Failure(
+                f"it says that it listens on port {server.port}", [("expected", [f"port {port}, which PORT named"])],
+                diagnose.port_ignored(server),
+            )  # fmt: skip
+        server.connect().close()
+
+
+@case(since=3)
+def one_request(chapter: int) -> None:
+    """A client connects, says one thing, and gets its answer."""
+    with start(chapter) as server, server.connect() as conn:
+        ask(conn)
+
+
+@case(since=3)
+def one_client_after_another(chapter: int) -> None:
+    """The next one connects when the one before has left."""
+    with start(chapter) as server:
+        for _ in range(3):
+            with server.connect() as conn:
+                ask(conn)
+
+
+@case(since=3)
+def the_client_leaves(chapter: int) -> None:
+    """The client has had its answer and ends its input. The server closes the connection; that of 03 at once."""
+    with start(chapter) as server, server.connect() as conn:
+        ask(conn)
+        if not codec(chapter).is_hello:
+            conn.shutdown_write()
+        conn.expect_closed()
+
+
+@case(since=3)
+def listens_on_loopback_alone(chapter: int) -> None:
+    """Unless BIND says otherwise. All of 127.0.0.0/8 is this machine, so 127.0.0.2 stands for the rest."""
+    with Server(chapter) as server, socket.socket() as s:
+        s.settimeout(limit(2))
+        if s.connect_ex(("127.0.0.2", server.port)) == 0:
+            raise Failure(
+                "the server accepts connections to 127.0.0.2", [("expected", ["it listens on 127.0.0.1 alone"])],
+                cause("is it bound to every address? That is what INADDR_ANY says, or 0.0.0.0: without BIND it "
+                      "must be 127.0.0.1."),
+            )  # fmt: skip
+    with Server(chapter, env={"BIND": "127.0.0.2"}) as server:
+        server.connect(host="127.0.0.2").close()
+
+
+# Runs each function above that is marked @case, and those of tests/cases/ with since=3 (client_errors.py, leaks.py,
+# logs.py, processes.py, readme.py, trouble.py).
 @pytest.mark.parametrize("case", new(3))
 def test_new(case: Case) -> None:
     case(3)

@@ -12,13 +12,15 @@ from typing import List
 
 import pytest
 
-from cases import Case, earlier, new
-from cases.talk import Hammer, many, paused, preload, uses_no_cpu
+from cases import Case, case, earlier, new, perhaps
+from cases.talk import Hammer, ask, many, paused, preload, start, uses_no_cpu
 from harness import Conn, Server, check_session, fail, limit, run_client, seed, wait_until
 from harness.fake import FakeServer
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+PERHAPS = "chapter 05 sends each connection what came on it, and waits for all of them in one poll()"
 
 # What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
 # python3 tests/tools/play.py --show 05. The rules are in book/protocol.md.
@@ -30,19 +32,30 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
+# A case, @case(since=5), holds for this chapter and each later one, in its own words (harness/codec.py translates);
+# binary: for the bytes of our own protocol, up to 19; inside: looks into our own programs; all is in cases/__init__.py.
+
+
 # Bytes that go in and come out, for programs in any language: tests/vectors/.
 @pytest.mark.parametrize("vector", vector_cases(5))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 5)
 
 
-# What no transcript can say, pieces, time, memory, random commands: tests/cases/, since=5.
+@case(since=5)
+def two_clients_at_once(chapter: int) -> None:
+    """One is connected and says nothing. Another connects, asks, and must have its answer."""
+    with start(chapter) as server, server.connect(), server.connect(seconds=2) as conn:
+        ask(conn)
+
+
+# Runs each function above that is marked @case.
 @pytest.mark.parametrize("case", new(5))
 def test_new(case: Case) -> None:
     case(5)
 
 
-# All that came before, as far as it still holds.
+# The cases of 03 to 04, as far as they still hold.
 @pytest.mark.parametrize("case", earlier(5))
 def test_earlier(case: Case) -> None:
     case(5)
@@ -91,6 +104,7 @@ def test_connections_in_any_order() -> None:
             echo(rng.choice(conns), b"%d" % i * rng.randrange(1, 50))
 
 
+@perhaps("does the server wait in read() for a client that is silent? Ask poll() first.")
 def test_silent_clients_hold_up_nobody() -> None:
     n = many(900)
     with Server(5) as server, ExitStack() as stack:

@@ -3,18 +3,25 @@ read late or not at all."""
 from __future__ import annotations
 
 import random
+import signal
 import socket
 import time
 from typing import List
 
 import pytest
 
-from cases import Case, earlier, new
+from cases import Case, case, earlier, new, perhaps
+from cases.talk import start
 from harness import Server, check_session, fail, limit, run_client, seed, wire
+from harness.diagnose import NO_STATUS
+from harness.failure import Failure
 from harness.fake import FakeServer, read_frame
+from harness.process import status_text
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+PERHAPS = "chapter 06 answers each message with itself, in order; it prints the message and how a connection ended"
 
 # What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
 # python3 tests/tools/play.py --show 06. The rules are in book/protocol.md.
@@ -26,19 +33,33 @@ def test_session(name: str) -> None:
     check_session(name)
 
 
+# A case, @case(since=6), holds for this chapter and each later one, in its own words (harness/codec.py translates);
+# binary: for the bytes of our own protocol, up to 19; inside: looks into our own programs; all is in cases/__init__.py.
+
+
 # Bytes that go in and come out, for programs in any language: tests/vectors/.
 @pytest.mark.parametrize("vector", vector_cases(6))
 def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 6)
 
 
-# What no transcript can say, pieces, time, memory, random commands: tests/cases/, since=6.
+@case(since=6)
+def ends_on_sigterm(chapter: int) -> None:
+    """SIGTERM, which make and kill send, ends the server in good order: exit status 0."""
+    with start(chapter) as server:
+        status = server.stop(signal.SIGTERM, 2)
+        if status:
+            raise Failure(f"after SIGTERM: {status_text(status)}", [("expected", ["exit status 0"])], NO_STATUS)
+
+
+# Runs each function above that is marked @case, and those of tests/cases/ with since=6 (abuse.py, clock.py, leaks.py,
+# logs.py, memory.py, processes.py, trouble.py).
 @pytest.mark.parametrize("case", new(6))
 def test_new(case: Case) -> None:
     case(6)
 
 
-# All that came before, as far as it still holds.
+# The cases of 03 to 05, as far as they still hold.
 @pytest.mark.parametrize("case", earlier(6))
 def test_earlier(case: Case) -> None:
     case(6)
@@ -166,6 +187,7 @@ def test_client_whose_server_leaves_after_two_answers() -> None:
     assert (out, len(err.splitlines()), status) == ("server says: one\nserver says: two\n", 1, 1)
 
 
+@perhaps("does a client wait for the one before? A small reply never waits: TCP_NODELAY.")
 def test_clients_at_the_same_time() -> None:
     with Server(6) as server, server.connect() as silent:
         silent.send(b"\1")

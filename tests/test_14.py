@@ -12,18 +12,20 @@ from typing import Callable, Dict, List
 
 import pytest
 
-from cases import Case, earlier, merges, new
+from cases import Case, earlier, merges, new, perhaps
 from cases.idle import cpu_us, now_ms
-from cases.labs import lab_passes, lab_sees
+from cases.labs import lab_passes
 from cases.leaks import checked_program
 from cases.processes import Frees, leaves
-from cases.talk import paused, say, start, watched
-from cases.ttl import GONE, bulk, numbered, until
+from cases.talk import bulk, numbered, paused, say, start, watched
+from cases.ttl import GONE, until
 from harness import Conn, Err, Server, check_session, fail, limit, run_program, wait_until, wire
 from harness.build import program
 from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
+
+PERHAPS = "a large set is freed by a thread that waits for work; the loop puts it into the queue and goes on"
 
 LARGE = 10_000  # members; a set of more is freed by a worker
 
@@ -150,6 +152,8 @@ def test_expired_and_met_before_the_timer() -> None:
             other.ask("del", "big", expect=int(command[0] in ("zadd", "set")))
 
 
+@perhaps("a worker frees what it is given: is one woken (pthread_cond_signal) for each set, does it take every piece "
+         "of work, and free all of it?")  # fmt: skip
 def test_memory_comes_back() -> None:
     """By every road: many large sets, one after another, cost no more than a few."""
     n = 20_000
@@ -201,6 +205,7 @@ def test_leaves_with_work_queued(sig: int) -> None:
         leaves(server, sig, "a server with large sets to be freed, and others")
 
 
+@perhaps("at the end the system takes all memory back: the queue is left as it is")
 @pytest.mark.inside
 def test_leaves_with_very_much_work_queued() -> None:
     """It does not free all of it first: the system takes it back sooner."""
@@ -238,6 +243,7 @@ def times_run(server: Server) -> int:
     return sum(int((path / "schedstat").read_text().split()[2]) for path in threads(server)[1:])
 
 
+@perhaps("four workers are started once, before the loop")
 @pytest.mark.inside
 def test_four_threads_beside_the_loop() -> None:
     with start(14) as server, server.connect() as conn:
@@ -249,6 +255,7 @@ def test_four_threads_beside_the_loop() -> None:
         assert len(threads(server)) >= 1 + 4
 
 
+@perhaps("block signals before the threads are started, and unblock them in the loop's own")
 @pytest.mark.inside
 def test_signals_reach_the_loop() -> None:
     """The workers block them, so that none can land where nobody looks."""
@@ -260,6 +267,7 @@ def test_signals_reach_the_loop() -> None:
             assert sum(bool(mask & bit) for mask in blocked[1:]) >= 4, f"not all workers block signal {sig}"
 
 
+@perhaps("take SIGSEGV, SIGBUS, SIGFPE and SIGILL out of the mask (sigdelset) before the workers are started")
 @pytest.mark.inside
 def test_a_crash_in_a_worker_calls_a_handler() -> None:
     """The signals that a mistake raises stay open in all threads: where they are blocked, a sanitizer is silent."""
@@ -277,6 +285,7 @@ def _blocked_signals(server: Server) -> List[int]:
     return [int(line.split()[1], 16) for line in lines if line.startswith("SigBlk:")]
 
 
+@perhaps("the worker tidies what it has freed (common/mem_tidy.h)")
 @pytest.mark.inside
 def test_what_a_worker_frees_is_merged_by_the_worker() -> None:
     """While it frees, a few blocks at a time: the loop, which then needs a large block, has nothing to merge."""
@@ -299,6 +308,7 @@ def sleeping(server: Server) -> bool:
     return len(stats) == 4 and all(stat[0] == "S" for stat in stats)
 
 
+@perhaps("only sets above 10000 members are handed to a worker")
 @pytest.mark.inside
 def test_small_sets_die_in_place() -> None:
     """Up to 10000 members the loop frees a set itself; from 10001 on a worker is woken."""
@@ -368,20 +378,6 @@ def test_the_loop_does_not_wait() -> None:
 def test_lab_program() -> None:
     """All work once, in order, wake-ups, the end. The thread sanitizer looks too, where it is asked to."""
     lab_passes(14, "test_thread_pool")
-
-
-@pytest.mark.inside
-@pytest.mark.parametrize(
-    "right, wrong",
-    [
-        ("        if (!work) {\n", "        if (!work || pool->stopping) {\n"),
-        ("    sigfillset(&mask);", "    sigemptyset(&mask);"),
-        ("    sigdelset(&mask, SIGFPE);\n", ""),
-    ],
-    ids=["queued work is left", "workers take signals", "a crash in a worker calls no handler"],
-)
-def test_lab_program_sees(right: str, wrong: str) -> None:
-    lab_sees(14, "test_thread_pool", "thread_pool.h", right, wrong)
 
 
 @pytest.mark.inside

@@ -1,4 +1,4 @@
-"""Chapter 16: ten thousand connections. All that 15 says, and a silent client costs next to nothing."""
+"""Chapter 16: whose turn is it. What one client may cost the others is known before it is spent."""
 from __future__ import annotations
 
 import pytest
@@ -9,9 +9,9 @@ from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
 
 assert vector_servers  # a fixture
 
-# What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
+# What must come, to the byte but for free texts: tests/sessions/NAME.session. To watch it,
 # python3 tests/tools/play.py --show 16. The rules are in book/protocol.md.
-SESSIONS = ["16-crowd", "16-woken"]
+SESSIONS = ["16-slow"]
 
 
 @pytest.mark.parametrize("name", SESSIONS)
@@ -25,16 +25,13 @@ def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
     vector_servers.play(vector, 16)
 
 
-# What no transcript can say, pieces, time, memory, random commands: tests/cases/, since=16.
+# What no client can see: which file calls which, who owns what, what make compiles again: tests/cases/files.py.
 @pytest.mark.parametrize("case", new(16))
 def test_new(case: Case) -> None:
     case(16)
 
 
-# All that came before, as far as it still holds.
+# All that came before: here that is what the chapter is about.
 @pytest.mark.parametrize("case", earlier(16))
 def test_earlier(case: Case) -> None:
     case(16)
-
-
-# ---- many connections ----

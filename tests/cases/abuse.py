@@ -14,24 +14,21 @@ from contextlib import ExitStack
 from itertools import accumulate
 from typing import List
 
-from harness import Conn, exchange, fail, limit, seed, settings, wait_until, wire
+from harness import Conn, Status, exchange, fail, limit, seed, settings, wait_until, wire
 from harness.build import program
 from harness.codec import codec
 from harness.process import clean_env, free_port
+from harness.wire import DONE
 
 from . import case
 from .processes import leaves
 from .talk import (
-    SMALL, Counts, Hammer, Hold, asked, done, encode, encode_replies, end_input, found, many, paused, preload,
-    readable, say, start, still_serves, talk, too_much, uses_no_cpu, watched,
+    SMALL, Counts, Hammer, Hold, asked, encode, encode_replies, end_input, many, paused, preload, readable, say, start,
+    still_serves, talk, too_much, uses_no_cpu, watched,
 )  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__
 
-LOOKS_AT = (
-    "one_request watch unwatch accept_new_conn conn_done connection_io try_one_request try_*_buffer state_* "
-    "reject_input one_round serve_events k_turn_work"
-)
 WAITS = "does it wait for a client that says nothing? A connection that is not ready must hold up nobody."
 
 
@@ -101,12 +98,12 @@ def never_reads(chapter: int) -> None:
 
     From 07 on the requests are tiny, and the replies as large as they can be.
     """
-    bound = (8 << 10) if chapter < 9 else (160 << 10)
+    bound = (160 << 10) if codec(chapter).has_values else (8 << 10)
     with start(chapter) as server, server.connect() as other:
         say(other, tag="other")
         data = encode(chapter, talk(chapter, 5000, "", 4000)[0])
-        if chapter >= 7:
-            other.ask("set", "big", b"x" * (4000 if chapter < 9 else 1 << 20), expect=done(chapter))
+        if codec(chapter).has_commands:
+            other.ask("set", "big", b"x" * (codec(chapter).large), expect=DONE)
             data = asked(chapter, "get", "big") * 5000
         before = server.rss_kb()
         with server.connect(rcvbuf=SMALL) as conn:
@@ -161,14 +158,14 @@ def requests_behind_a_blocked_write(chapter: int) -> None:
 @case(since=7)
 def large_replies_in_parts(chapter: int) -> None:
     """Each write takes a part; the rest follows from the right place, in order."""
-    size = 4000 if chapter < 9 else 1 << 20
+    size = codec(chapter).large
     values = [bytes([65 + i]) * size for i in range(4)]
     with start(chapter) as server, server.connect(rcvbuf=1 << 16) as conn:
         for i, value in enumerate(values):
-            conn.ask("set", f"k{i}", value, expect=done(chapter))
+            conn.ask("set", f"k{i}", value, expect=DONE)
         conn.pipeline(
             [("get", f"k{i % 4}") for i in range(40)],
-            [found(chapter, values[i % 4]) for i in range(40)],
+            [Status(0, values[i % 4]) for i in range(40)],
         )
 
 
@@ -417,7 +414,8 @@ def random_bytes(chapter: int) -> None:
             if kind == 0:
                 data = noise[: rng.randrange(1, 300)]
             elif kind == 1:
-                data = asked(chapter, "set", "k", noise[:200]) * 3 if chapter >= 17 else wire.frame(noise[:200]) * 3
+                message = asked(chapter, "set", "k", noise[:200]) if codec(chapter).is_resp else wire.frame(noise[:200])
+                data = message * 3
             elif kind == 2:
                 data = good[:40] + wire.u32(rng.choice([0, 3, 4, 5, 12, 2**31, 2**32 - 4])) + noise
             else:
@@ -640,7 +638,7 @@ def interrupted_calls_and_small_parts(chapter: int) -> None:
                 conn.shutdown_write()
                 conn.expect_bytes(encode_replies(chapter, replies))
                 conn.expect_closed(reset_ok=False)
-        if chapter >= 6:
+        if codec(chapter).has_loop:
             with ExitStack() as stack:
                 for conn in [stack.enter_context(server.connect()) for _ in range(10)]:
                     say(conn)
@@ -689,3 +687,19 @@ def nobody_reads_the_log(chapter: int) -> None:
 def _accepts(port: int) -> bool:
     with socket.socket() as s:
         return s.connect_ex(("127.0.0.1", port)) == 0
+
+
+@case(since=7, ours="Redis ends a client as soon as it has read the end, whatever waits to be sent")
+def the_end_comes_with_more_than_a_turn_of_work(chapter: int) -> None:
+    """All requests are there, and the end of the input right behind them, before the server has read the first. It
+    knows of the end long before it comes to the last request: every answer comes."""
+    requests, replies = too_much(chapter)
+    with start(chapter) as server, server.connect() as conn:
+        say(conn)
+        with paused(server):
+            conn.send(encode(chapter, requests))
+            conn.shutdown_write()
+        conn.expect_bytes(encode_replies(chapter, replies))
+        conn.expect_closed(reset_ok=False)
+
+

@@ -19,20 +19,14 @@ from harness.build import program
 from harness.codec import codec
 from harness.fake import FakeServer, read_request, replies
 from harness.process import clean_env
-from harness.wire import Arg, frame
+from harness.wire import UNKNOWN, Arg, frame
 
-from . import case
+from . import CLIENT, case
 from .processes import one_line
 from .talk import printed_done, start
 
 __tracebackhide__ = settings.__tracebackhide__
-
-LOOKS_AT = "client.*"
-AT_LINES = (
-    "client.main client.connect_server client.hung_up client.serve_* client.unescape client.*quoted client.*words"
-)
-UNKNOWN = Err(wire.ERR_UNKNOWN, "Unknown cmd")
-AT_VALUES = "client.k_max_* client.print_* client.on_response client.read_res"
+PERHAPS = CLIENT
 
 
 def prints(result: Result, text: str, what: str, status: int = 0) -> None:
@@ -90,7 +84,7 @@ def sent_by(chapter: int, args: Sequence[Arg], stdin: Optional[bytes] = None) ->
 @case(since=9)
 def one_command(chapter: int) -> None:
     """Every kind of reply of a real server. An error reply is a reply: status 0."""
-    done, keys = printed_done(chapter), ["keys"] + ["*"] * (chapter >= wire.RESP_FROM)
+    done, keys = printed_done(chapter), ["keys"] + ["*"] * codec(chapter).is_resp
     with start(chapter) as server:
         for args, text in (
             (["get", "k"], "(nil)\n"),
@@ -134,7 +128,7 @@ def sends_its_arguments_as_they_are(chapter: int) -> None:
         prints(result, "(nil)\n", f"client {wire.show_args(args)}")
 
 
-@case(since=9, at=AT_VALUES)
+@case(since=9)
 def prints_every_kind_of_reply(chapter: int) -> None:
     values: List[object] = [
         None, 0, -1, 2**63 - 1, -(2**63), b"", b"\0\xff\n", Err(1, "Unknown cmd"), Err(-1, "x"), Err(2**31 - 1, ""),
@@ -154,7 +148,7 @@ def prints_every_kind_of_reply(chapter: int) -> None:
     prints(result, "".join(text_of(chapter, value) for value in every), "all these replies, one after the other")
 
 
-@case(since=11, at=AT_VALUES)
+@case(since=11)
 def prints_doubles_that_read_back(chapter: int) -> None:
     """Any double, with the fewest digits that read back to it."""
     rng = random.Random(seed())
@@ -174,7 +168,7 @@ def prints_doubles_that_read_back(chapter: int) -> None:
             fail(f"{value!r} is printed as {line!r}, which does not read back to it")
 
 
-@case(since=9, at=AT_VALUES)
+@case(since=9)
 def a_reply_of_32_mib(chapter: int) -> None:
     """As large as a message may be: printed whole."""
     whole = b"0123456789abcdef" * (2 << 20)
@@ -185,7 +179,7 @@ def a_reply_of_32_mib(chapter: int) -> None:
         fail(f"a string of {len(value)} bytes: {len(result.stdout)} bytes are printed, exit status {result.status}")
 
 
-@case(since=9, at=AT_VALUES)
+@case(since=9)
 def a_reply_in_pieces(chapter: int) -> None:
     """One byte at a time, the header too; then two replies that come together with the pieces."""
     data = codec(chapter).to_client([1, b"two", None, Err(3, "four")])
@@ -207,7 +201,7 @@ def a_reply_in_pieces(chapter: int) -> None:
 
 def malformed(chapter: int) -> "dict[str, bytes]":
     """What a client must answer with an error message; then the server waits."""
-    if chapter >= wire.RESP_FROM:
+    if codec(chapter).is_resp:
         return {**resp.BAD_REPLIES, "two values": b"_\r\n_\r\n"}
     wrong = {
         name: data
@@ -233,7 +227,7 @@ def malformed(chapter: int) -> "dict[str, bytes]":
             "nested 100000 deep and cut": frame((arr + u32(1)) * 100000),
         }
     )
-    if chapter < 11:
+    if not codec(chapter).has_sorted_sets:
         wrong["a double before there are any"] = frame(b"\5" + bytes(8))
     return wrong
 
@@ -249,7 +243,7 @@ def _refuses(result: Result, what: str, most: int = 1000) -> None:
         )
 
 
-@case(since=9, at=AT_VALUES)
+@case(since=9)
 def malformed_replies(chapter: int) -> None:
     """Each is refused at once: the server sends no more and does not close."""
 
@@ -263,11 +257,11 @@ def malformed_replies(chapter: int) -> None:
             _refuses(run_client(chapter, [], fake, "get k\nget k\n"), what + ", commands from standard input", most)
 
 
-@case(since=9, at=AT_VALUES, binary=True)
+@case(since=9, binary=True)
 def random_replies(chapter: int) -> None:
     """Valid replies with some bytes changed, and noise: printed, or refused; never a crash."""
     rng = random.Random(seed())
-    value = [1, b"two", [None, Err(3, "x"), []], b"", -1] + [0.5] * (chapter >= 11)
+    value = [1, b"two", [None, Err(3, "x"), []], b"", -1] + [0.5] * codec(chapter).has_sorted_sets
     good = wire.encode_value(value)
     for i in range(60):
         body = bytearray(good if i % 4 else rng.getrandbits(8 * 60).to_bytes(60, "little"))
@@ -282,14 +276,14 @@ def random_replies(chapter: int) -> None:
             if "not a number" not in str(e):
                 _refuses(result, f"a reply with the body {bytes(body).hex(' ')}")
         else:
-            if chapter >= 11 or b"\5" not in body:  # no doubles before 11
+            if codec(chapter).has_sorted_sets or b"\5" not in body:  # no doubles before 11
                 prints(result, text_of(chapter, expect), f"a reply with the body {bytes(body).hex(' ')}")
 
 
 @case(since=9)
 def server_closes_in_the_middle(chapter: int) -> None:
     """Behind each byte of a reply; after the first of two replies."""
-    value: object = [b"abc", 1] if chapter < wire.RESP_FROM else b"abc"  # an array of RESP is printed as it comes
+    value: object = b"abc" if codec(chapter).is_resp else [b"abc", 1]  # an array of RESP is printed as it comes
     data = codec(chapter).to_client(value)
     for cut in range(len(data)):
         with FakeServer(replies(data[:cut], chapter=chapter)) as fake:
@@ -369,7 +363,7 @@ LINES: List[Tuple[bytes, Optional[List[bytes]]]] = [
 ]
 
 
-@case(since=9, at=AT_LINES)
+@case(since=9)
 def words_are_quoted_as_redis_cli_does(chapter: int) -> None:
     """Line by line: what is sent, or that nothing is, one line on standard error, and status 1."""
     for line, words in LINES:
@@ -382,7 +376,7 @@ def words_are_quoted_as_redis_cli_does(chapter: int) -> None:
             prints(result, "(nil)\n" if words else "", f"the line {line!r}")
 
 
-@case(since=9, at=AT_LINES, inside=True, binary=True)
+@case(since=9, inside=True, binary=True)
 def words_with_a_nul(chapter: int) -> None:
     """A NUL stands in a word as \\x00. As it is it would cut the line off: such a line is not sent."""
     for line in (b"set k a\0b", b"get\0 k", b"\0", b"get k\0"):
@@ -391,7 +385,7 @@ def words_with_a_nul(chapter: int) -> None:
         one_line(result, f"the line {line!r}")
 
 
-@case(since=9, at=AT_LINES)
+@case(since=9)
 def many_lines_on_one_connection(chapter: int) -> None:
     """All of them at once, the last without an end; those that cannot be sent do not stop the others."""
     lines = [line for line, _ in LINES] * 3
@@ -402,7 +396,7 @@ def many_lines_on_one_connection(chapter: int) -> None:
     assert (len(result.stderr.splitlines()), result.status) == (expect.count(None), 1), result
 
 
-@case(since=9, at=AT_LINES)
+@case(since=9)
 def no_lines_at_all(chapter: int) -> None:
     """Nothing is sent, nothing printed, status 0."""
     for stdin in (b"", b"\n", b"\n\n  \n\t\r\n"):
@@ -417,7 +411,7 @@ def a_session_from_standard_input(chapter: int) -> None:
     done = printed_done(chapter)
     with start(chapter) as server:
         text = 'set k "a\\x00b"\nget k\n\nget none\nset "" \'\'\ndel k\ndel k\nget ""\nkeys{}\naaa'
-        text = text.format(" *" * (chapter >= wire.RESP_FROM))
+        text = text.format(" *" * codec(chapter).is_resp)
         result = run_client(chapter, [], server, text)
         expect = f"{done}(str) a\0b\n(nil)\n{done}(int) 1\n(int) 0\n(str) \n(arr) len=1\n(str) \n(arr) end\n"
         prints(result, expect + text_of(chapter, UNKNOWN, "aaa"), "a session")
@@ -449,7 +443,7 @@ def _line(fd: int) -> bytes:
     return line
 
 
-@case(since=9, at=AT_LINES, binary=True)
+@case(since=9, binary=True)
 def lines_that_are_too_long(chapter: int) -> None:
     """A command as long as a message may be is sent; one that is longer, or of more than 1024 words, is
     not, and says so; the lines after it are."""
@@ -462,7 +456,7 @@ def lines_that_are_too_long(chapter: int) -> None:
         one_line(run_client(chapter, ["x"] * 1025, server), "a command of 1025 words as arguments")
 
 
-@case(since=9, at=AT_LINES)
+@case(since=9)
 def prompts_on_a_terminal(chapter: int) -> None:
     """It asks for each line; Ctrl-D on an empty one ends it with status 0. Elsewhere there is no prompt."""
     with start(chapter) as server:

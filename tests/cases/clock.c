@@ -38,7 +38,7 @@ struct shared {
     _Atomic int64_t passes;   // nanoseconds
     _Atomic uint64_t asked;   // the test counts up, after it has set the clocks
     _Atomic uint64_t rested;  // what `asked` was when the server came to rest
-    _Atomic int64_t until;    // nanoseconds: when the call that waits is over, INT64_MAX for never
+    _Atomic int64_t until;    // nanoseconds: when the call that waits is over, or INT64_MAX, or -1
     _Atomic uint64_t rounds;  // calls that may wait
     _Atomic uint64_t watched; // descriptors that poll() was given last
     _Atomic int64_t hold;     // 0; or 1, set by the test: hold the server; or 2: it is held
@@ -111,9 +111,7 @@ time_t time(time_t *now) {
 // Begins a call that waits for `ns`, for ever where that is negative. Returns when it is over.
 static int64_t begin(int64_t ns) {
     g_shared->rounds++;
-    int64_t until = ns < 0 ? INT64_MAX : g_shared->mono + ns;
-    g_shared->until = until;
-    return until;
+    return ns < 0 ? INT64_MAX : g_shared->mono + ns;
 }
 
 // Tells whether the call is over, now that it has found nothing ready. `asked`, and then `now`, were read
@@ -122,6 +120,7 @@ static bool over(int64_t now, int64_t end, uint64_t asked) {
     if (now >= end) {
         return true;
     }
+    g_shared->until = end;
     g_shared->rested = asked;
     return false;
 }
@@ -129,6 +128,7 @@ static bool over(int64_t now, int64_t end, uint64_t asked) {
 // Ends a call that waits. Where the test holds the server, that is when it lets it go; a call that was
 // interrupted is not held. Returns `ready`.
 static int end_call(int ready) {
+    g_shared->until = -1;
     int64_t asked = 1;
     if (ready >= 0 && atomic_compare_exchange_strong(&g_shared->hold, &asked, 2)) {
         while (g_shared->hold == 2) {

@@ -21,19 +21,15 @@ from typing import Dict, Iterator, List, Optional, Sequence
 from harness import AnyOrder, Conn, Err, Model, Server, fail, limit, redis, seed, settings, wait_until, wire
 from harness.codec import codec
 from harness.model import INT64_MAX
+from harness.wire import DONE
 
-from . import case
+from . import SHARES, SPINS, case
 from .talk import (
-    answered, asked, bulk, done, encode, encode_replies, numbered, paused, preload, readable, say, talk,
+    answered, asked, bulk, encode, encode_replies, numbered, paused, preload, readable, say, talk,
 )  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__
-
-LOOKS_AT = (
-    "k_accept_retry_ms k_idle_timeout_ms renew_idle first_idle next_timer_ms process_timers one_round try_*_buffer "
-    "state_bad conn_done accept_new_conn unwatch server.main"
-)
-AT_TTL = "entry_* expire_key do_* ttl_of next_timer_ms process_timers state_req one_round"
+PERHAPS = SPINS
 
 MS = 1_000_000  # nanoseconds
 HOUR = 3_600_000  # milliseconds
@@ -208,7 +204,9 @@ def closed_now(conn: Conn, why: str) -> None:
 # ---- without a clock in the server ----
 
 
-@case(since=6, inside=True)
+@case(since=6, inside=True,
+      perhaps="out of descriptors, accept() fails at once each time: look away from the listening socket, and back "
+              "some times a second, or when a connection is closed")  # fmt: skip
 def out_of_descriptors_and_nothing_happens(chapter: int) -> None:
     """Nobody sends or leaves. The server looks a few times a second whether there are descriptors again, and when
     there are, those who wait are accepted."""
@@ -238,7 +236,7 @@ def out_of_descriptors_and_nothing_happens(chapter: int) -> None:
             conn.expect_bytes(encode_replies(chapter, replies))
 
 
-@case(since=6, inside=True)
+@case(since=6, inside=True, perhaps="accept() until it says EAGAIN, then wait for the listening socket again")
 def a_client_comes_while_others_are_accepted(chapter: int) -> None:
     """That nobody waits any more is no reason to look away: the next one is accepted at once."""
     clock = Clock()
@@ -259,7 +257,7 @@ def accept_fails_for_a_moment(chapter: int) -> None:
             say(stack.enter_context(server.connect(seconds=3)), 1)
 
 
-@case(since=6, inside=True)
+@case(since=6, inside=True, perhaps="a read() that ends with EINTR is tried again: it says nothing about the client")
 def a_signal_while_bytes_are_thrown_away(chapter: int) -> None:
     """A client goes on sending behind a bad message. A call that is interrupted is no reason to close."""
     clock = Clock()
@@ -279,7 +277,7 @@ def a_signal_while_bytes_are_thrown_away(chapter: int) -> None:
         wait_until(lambda: server.fd_count() == before, "connections that have gone are closed")
 
 
-@case(since=6, inside=True)
+@case(since=6, inside=True, perhaps=SHARES)
 def a_flood_in_many_turns(chapter: int) -> None:
     """However much one client has sent, a round of the loop does a part of it: so others have theirs in between."""
     clock = Clock()
@@ -299,7 +297,8 @@ def a_flood_in_many_turns(chapter: int) -> None:
             fail(f"{len(data) >> 10} KiB of requests that came at once were answered in {rounds} rounds of the loop")
 
 
-@case(since=6, inside=True)
+@case(since=6, inside=True,
+      perhaps="what poll() is given shrinks when connections go: no place is left for one that is closed")  # fmt: skip
 def a_burst_that_leaves(chapter: int) -> None:
     """When many connections have gone, in whichever order, poll() is given no more than before they came."""
     clock = Clock()
@@ -377,7 +376,7 @@ def each_closed_at_its_time(chapter: int) -> None:
             fail(f"no connection is left, but poll() is to return after {clock.until_ms - clock.now_ms} ms")
 
 
-@case(since=12, inside=True)
+@case(since=12, inside=True, perhaps="when the loop wakes up, all that are due are closed, not the first one alone")
 def a_hundred_at_one_time(chapter: int) -> None:
     """Their time is over in the same millisecond: one round of the loop is enough for all."""
     clock = Clock()
@@ -469,7 +468,9 @@ def who_waits_for_us_is_not_idle(chapter: int) -> None:
             busy.recv(None)
 
 
-@case(since=12, inside=True)
+@case(since=12, inside=True,
+      perhaps="note the time after each read() and write() that moved a byte, also where the bytes are thrown "
+              "away")  # fmt: skip
 def every_byte_renews(chapter: int) -> None:
     """The first byte of a request, each one after it, bytes behind a bad message."""
     clock = Clock()
@@ -502,7 +503,7 @@ def replies_that_move_renew(chapter: int) -> None:
     size = 8 << 20
     clock = Clock()
     with clock.server(chapter, IDLE) as server, server.connect(rcvbuf=1 << 16) as conn, server.connect() as other:
-        other.ask("set", "big", b"x" * size, expect=done(chapter))
+        other.ask("set", "big", b"x" * size, expect=DONE)
         clock.rest()
         conn.send(asked(chapter, "get", "big"))
         clock.rest()
@@ -548,9 +549,9 @@ def work_is_not_idleness(chapter: int) -> None:
 
 @case(since=12, inside=True)
 def a_clock_that_was_set(chapter: int) -> None:
-    """People and NTP set the wall clock. Timers do not care: they go by the clock that only ever goes on. (From 18 on
+    """People and NTP set the wall clock. Timers do not care: they go by the clock that only ever goes on. (From 22 on
     deadlines of keys are times of the wall clock: expiry.py.)"""
-    clock, has_ttl = Clock(), 13 <= chapter < wire.KEYSPACE_FROM
+    clock, has_ttl = Clock(), codec(chapter).has_ttl and not codec(chapter).has_keyspace
     with clock.server(chapter, IDLE) as server, server.connect() as conn:
         for ms in (HOUR, -2 * HOUR, 0.5, TODAY):
             say(conn)
@@ -582,12 +583,12 @@ def a_machine_that_runs_for_long(chapter: int) -> None:
         with clock.server(chapter, IDLE) as server, server.connect() as conn:
             say(conn)
             clock.rest()
-            if chapter >= 13:
+            if codec(chapter).has_ttl:
                 conn.pipeline([["set", "k", "v"], ["pexpire", "k", "4000"]], [None, 1])
             clock.step(2499)
             clock.step(1)
             clock.step(1)
-            if chapter >= 13:
+            if codec(chapter).has_ttl:
                 conn.ask("pttl", "k", expect=4000 - 2501)
                 say(conn)
                 clock.step(1499)
@@ -620,7 +621,7 @@ def the_longest_timeout(chapter: int) -> None:
 # ---- time to live ----
 
 
-@case(since=13, at=AT_TTL, inside=True)
+@case(since=13, inside=True)
 def ttl_rounded_to_the_nearest(chapter: int) -> None:
     """Half a second is rounded up; and `pttl` is what was set, while time stands still."""
     clock = Clock()
@@ -635,7 +636,7 @@ def ttl_rounded_to_the_nearest(chapter: int) -> None:
             conn.pipeline([["ttl", "k"], ["pttl", "k"]], [s, 7000 - passed])
 
 
-@case(since=13, at=AT_TTL, inside=True)
+@case(since=13, inside=True)
 def seen_up_to_the_deadline(chapter: int) -> None:
     """At the millisecond of its deadline a key is there, in the next it is gone, for every command; wherever in a
     millisecond it was given its time."""
@@ -663,7 +664,9 @@ def seen_up_to_the_deadline(chapter: int) -> None:
                 clock.step(part)
 
 
-@case(since=13, until=wire.KEYSPACE_FROM - 1, at=AT_TTL, inside=True)
+@case(since=13, until=wire.KEYSPACE_FROM - 1, inside=True,
+      perhaps="the first of the heap is due first: does an item that is taken out of the middle go up or down from "
+              "there, as its deadline says?")  # fmt: skip
 def the_timer_goes_at_the_deadline(chapter: int) -> None:
     """Nobody asks for the keys. Each wakes the loop once, in the first millisecond after its deadline, is freed then,
     and the loop waits for the next one."""
@@ -686,13 +689,13 @@ def the_timer_goes_at_the_deadline(chapter: int) -> None:
         conn.ask("keys", expect=[])
 
 
-@case(since=13, until=wire.KEYSPACE_FROM - 1, at=AT_TTL, inside=True)
+@case(since=13, until=wire.KEYSPACE_FROM - 1, inside=True)
 def deadlines_up_to_the_last(chapter: int) -> None:
     """The latest deadline is 2^63 - 1 on the server's clock. One millisecond more is an error, and so is a second."""
     clock = Clock()
     with clock.server(chapter) as server, server.connect() as conn:
         conn.ask("set", "k", "v", expect=None)
-        most = INT64_MAX - (clock.now_ms if chapter < wire.RESP_FROM else TODAY)  # from 17 on also as a time of day
+        most = INT64_MAX - (TODAY if codec(chapter).is_resp else clock.now_ms)  # from 20 on also as a time of day
         conn.pipeline([["pexpire", "k", str(most)], ["pttl", "k"]], [1, most])
         clock.rest()
         conn.pipeline([["pexpire", "k", str(most + 1)], ["pttl", "k"]], [Err(wire.ERR_ARG), most])
@@ -701,7 +704,8 @@ def deadlines_up_to_the_last(chapter: int) -> None:
         conn.ask("persist", "k", expect=1)
 
 
-@case(since=13, until=wire.KEYSPACE_FROM - 1, at=AT_TTL, inside=True)
+@case(since=13, until=wire.KEYSPACE_FROM - 1, inside=True,
+      perhaps="poll() takes an int: compare in 64 bits what is left, and cut it down to INT_MAX")  # fmt: skip
 def deadlines_that_are_far(chapter: int) -> None:
     """They do not fit what poll() takes, so it comes back before; the key stays to its last millisecond."""
     for ms in (2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 5, 2**40):
@@ -725,7 +729,7 @@ def deadlines_that_are_far(chapter: int) -> None:
             conn.ask("get", "k", expect=None)
 
 
-@case(since=13, at=AT_TTL, inside=True)
+@case(since=13, inside=True)
 def time_passes_in_a_read(chapter: int) -> None:
     """What the server knows of the time when it answers is what it was when it had read the request, not when the
     round began; on the same connection and on the next."""
@@ -751,7 +755,9 @@ def time_passes_in_a_read(chapter: int) -> None:
         conn.ask("get", "k", expect=b"v")
 
 
-@case(since=13, until=wire.KEYSPACE_FROM - 1, at=AT_TTL, inside=True)
+@case(since=13, until=wire.KEYSPACE_FROM - 1, inside=True,
+      perhaps="when the loop wakes up, it removes many of those that are due, at most 200, and comes back at once for "
+              "the rest")  # fmt: skip
 def many_at_one_instant(chapter: int) -> None:
     """At most 200 go in one round, and all in about as many rounds as that takes; none is seen meanwhile, and others
     are served between the rounds."""
@@ -776,7 +782,7 @@ def many_at_one_instant(chapter: int) -> None:
             conn.ask("keys", expect=[b"stays"])
 
 
-@case(since=13, at=AT_TTL, inside=True)
+@case(since=13, inside=True)
 def what_is_over_gives_way(chapter: int) -> None:
     """A sorted set comes where one has just expired, before the timer has got round to that. It is found, also when the
     table has moved all of its keys meanwhile."""
@@ -798,7 +804,7 @@ def what_is_over_gives_way(chapter: int) -> None:
             conn.pipeline([["zscore", f"z{i:06}", "new"] for i in range(n)], [2.0] * n)
 
 
-@case(since=13, at=AT_TTL, inside=True)
+@case(since=13, inside=True)
 def random_times(chapter: int) -> None:
     """Random commands on a hundred keys, and steps of time between them that often end right at a deadline. Every
     answer is known to the millisecond."""

@@ -11,30 +11,32 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import List, Sequence
 
-from harness import Result, Server, fail, limit, run_client, run_program, settings, wait_until, wire
-from harness.diagnose import may_look
-from harness.failure import Failure, cause
+from harness import Result, Server, Status, fail, limit, run_client, run_program, settings, wait_until, wire
 from harness.codec import codec
+from harness.diagnose import NO_STATUS, may_look
+from harness.failure import Failure, cause
 from harness.fake import FakeServer
-from harness.process import NO_STATUS, status_text
+from harness.process import status_text
+from harness.wire import DONE
 
-from . import case
+from . import CLIENT, case
 from .talk import (
-    SMALL, Hammer, Hold, bulk, done, encode, encode_replies, found, numbered, paused, preload, say, start, talk,
-    too_much, watched,
+    SMALL, Hammer, Hold, bulk, encode, encode_replies, naming, numbered, paused, preload, say, start,
+    talk, too_much, watched,
 )  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__
-
-LOOKS_AT = "server.main on_stop_signal catch_signals one_round conn_done entry_clear* k_max_freed"
-AT_CLIENT = "client.main client.query client.read_answer client.connect_server client.read_res client.send_req"
+PERHAPS = (
+    "a signal sets a flag and writes a byte into a pipe (or is waited for in ppoll); the loop looks at it in each "
+    "round, also between two clients, and main() returns 0"
+)
 
 CLIENT_ARGS = ("get", "k")  # from 07 on
 
 
 def client_args(chapter: int) -> Sequence[str]:
     """What a client is given when it does not matter what."""
-    return CLIENT_ARGS if chapter >= 7 else ()
+    return CLIENT_ARGS if codec(chapter).has_commands else ()
 
 
 def one_line(result: Result, what: str) -> str:
@@ -61,7 +63,8 @@ def _names(value: str, line: str) -> None:
 # ---- starting ----
 
 
-@case(since=3, ours="Redis is told its port elsewhere")
+@case(since=3, ours="Redis is told its port elsewhere",
+      perhaps="bind() fails: one line with what failed, the address, and strerror(errno), then exit(1)")  # fmt: skip
 def port_in_use(chapter: int) -> None:
     """A second server is started with the port of the first: it says so, and ends."""
     with Server(chapter) as server:
@@ -96,11 +99,12 @@ def same_port_again_at_once(chapter: int) -> None:
         server.connect().close()
 
 
-@case(since=3, inside=True)
+@case(since=3, inside=True,
+      perhaps="0, 1 and 2 may be closed when the program starts: open /dev/null until they are taken")  # fmt: skip
 def closed_descriptors(chapter: int) -> None:
     """Started without 0, 1 or 2, it opens nothing under these numbers: what it logs reaches no client, and no pipe
     that it has for itself."""
-    requests, replies = talk(chapter, 4) if chapter in (4, 6) or chapter >= 7 else ([], [])
+    requests, replies = talk(chapter, 4) if codec(chapter).has_messages else ([], [])
     for closed in ((0,), (2,), (0, 2), (1, 2), (0, 1, 2)):
         with Server(chapter, closed=closed) as server:
             for fd in closed if may_look(server.pid) else ():
@@ -114,7 +118,7 @@ def closed_descriptors(chapter: int) -> None:
                         conn.send(b"\0")
                     else:
                         conn.send(b"hello")
-                        conn.expect_bytes(b"world" if chapter == 3 else b"hello")
+                        conn.expect_bytes(codec(chapter).said(b"hello"))
                     conn.shutdown_write()
                     conn.expect_closed()
             assert server.alive()
@@ -164,7 +168,7 @@ def leaves_in_the_middle_of_a_turn(chapter: int) -> None:
         for conn in [*conns, conns[0]]:  # epoll may report first whom it has reported last
             say(conn)
         with paused(server):
-            conns[0].send(encode(chapter, [(hold.WORD,) if chapter < 7 else ("get", hold.WORD)]))
+            conns[0].send(encode(chapter, [naming(chapter, hold.WORD)]))
             for conn in conns[1:]:
                 conn.send(requests)
         wait_until(hold.is_held, "the server reads the first request")
@@ -180,14 +184,15 @@ def leaves_in_the_middle_of_a_turn(chapter: int) -> None:
         leaves(server, 0, "a server in the middle of a round")
 
 
-@case(since=8, inside=True)
+@case(since=8, inside=True,
+      perhaps="at the end the system takes all memory back: do not free millions of keys one by one")  # fmt: skip
 def leaves_with_many_keys(chapter: int) -> None:
     """It does not free each of them first: with millions that takes seconds."""
     n = 101_000
     if watched():
         return  # a sanitizer has a free() of its own
-    many = [("keys", numbered(range(n), "set", "key:######", ""), done(chapter))]
-    if chapter >= 11:
+    many = [("keys", numbered(range(n), "set", "key:######", ""), DONE)]
+    if codec(chapter).has_sorted_sets:
         many.append(("pairs in one key", numbered(range(n), "zadd", "key", "######", "n######"), 1))
     for what, requests, reply in many:
         frees = Frees()
@@ -222,15 +227,15 @@ class Frees:
         return int.from_bytes(Path(self.file.name).read_bytes()[8:16], sys.byteorder)
 
 
-@case(since=14, at="destroy_zset_work destroy_db_work count_freed", inside=True)
+@case(since=14, inside=True)
 def workers_yield(chapter: int) -> None:
-    """A worker frees a set of 20,000 pairs, and from 17 on a database. After every few it offers its processor to the
+    """A worker frees a set of 20,000 pairs, and from 21 on a database. After every few it offers its processor to the
     loop, which may wait for it."""
     if watched():
         return  # a sanitizer has a free() of its own
     frees, n, most = Frees(), 20_000, 1000
     with start(chapter, env=frees.env) as server, server.connect() as conn:
-        for line in ("del z", *["flushall"] * (chapter >= 17)):
+        for line in ("del z", *["flushall"] * codec(chapter).has_options):
             if line == "del z":
                 bulk(conn, numbered(range(n), "zadd", "z", "######", "n######"), 1)
             else:
@@ -272,7 +277,7 @@ def leaves_at_once_for_a_second_signal(chapter: int) -> None:
     for first, second in ((a, b) for a in stops for b in stops):
         hold = Hold()
         with start(chapter, env=hold.env) as server, server.connect() as conn:
-            conn.send(encode(chapter, [(hold.WORD,) if chapter < 7 else ("get", hold.WORD)]))
+            conn.send(encode(chapter, [naming(chapter, hold.WORD)]))
             wait_until(hold.is_held, "the server reads the request")
             os.kill(server.pid, first)
             wait_until(lambda: not pending(server.pid), "the first signal is delivered")
@@ -292,7 +297,7 @@ def leaves_in_the_middle_of_something_long(chapter: int) -> None:
     for sig in (signal.SIGTERM, signal.SIGINT):
         hold = Hold()
         with start(chapter, env=hold.env) as server, server.connect() as conn:
-            conn.send(encode(chapter, [(hold.WORD,) if chapter < 7 else ("get", hold.WORD)]))
+            conn.send(encode(chapter, [naming(chapter, hold.WORD)]))
             wait_until(hold.is_held, "the server reads the request")
             leaves(server, sig, "a server that is in the middle of something long")
 
@@ -315,7 +320,7 @@ def a_signal_at_any_moment(chapter: int) -> None:
 # ---- the client ----
 
 
-@case(since=3, at=AT_CLIENT)
+@case(since=3)
 def client_without_a_server(chapter: int) -> None:
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))  # taken, but nobody listens
@@ -323,25 +328,25 @@ def client_without_a_server(chapter: int) -> None:
         one_line(result, "a client without a server")
 
 
-@case(since=3, at=AT_CLIENT)
+@case(since=3)
 def client_settings_that_are_wrong(chapter: int) -> None:
     for env in ({"PORT": "x"}, {"PORT": "65536"}, {"HOST": "nowhere"}):
         result = run_program(chapter, "client", client_args(chapter), env=env)
         one_line(result, f"a client with {env}")
 
 
-@case(since=3, at=AT_CLIENT)
+@case(since=3, perhaps=CLIENT)
 def client_whose_server_hangs_up(chapter: int) -> None:
     """At once, and in the middle of each malformed reply: an error message, no crash."""
-    wrong = {"nothing": b""} if chapter in (3, 5) else codec(chapter).malformed_replies()
-    if chapter in (4, 6, 7, 8):
+    wrong = codec(chapter).malformed_replies() if codec(chapter).has_messages else {"nothing": b""}
+    if codec(chapter).has_messages and not codec(chapter).has_values:
         for n in (wire.max_msg(chapter) + 1, 1 << 20):
             wrong[f"{n} bytes, all of them sent"] = wire.frame(b"x" * n)
     for name, data in wrong.items():
         with FakeServer(lambda sock: _answer_anything(sock, data)) as fake:
             result = run_client(chapter, client_args(chapter), fake.port)
             lines = result.stderr.splitlines()
-            printed = result.stdout if chapter < 9 else ""  # an array may be printed as far as it is good
+            printed = "" if codec(chapter).has_values else result.stdout  # an array may be printed as far as it is good
             if result.status != 1 or len(lines) != 1 or printed:
                 fail(
                     f"a reply that is wrong ({name}): one line on standard error and exit status 1 are "
@@ -349,12 +354,13 @@ def client_whose_server_hangs_up(chapter: int) -> None:
                 )
 
 
-@case(since=3, inside=True)
+@case(since=3, inside=True,
+      perhaps="0, 1 and 2 may be closed when the program starts: open /dev/null until they are taken")  # fmt: skip
 def client_with_closed_descriptors(chapter: int) -> None:
     """Started without 0, 1 or 2, it sends the server its request and nothing else."""
     reply = {3: b"world", 4: wire.frame(b"world")}.get(chapter, b"")
-    if chapter >= 7:
-        reply = codec(chapter).welcome + encode_replies(chapter, [found(chapter, b"world")])
+    if codec(chapter).has_commands:
+        reply = codec(chapter).welcome + encode_replies(chapter, [Status(0, b"world")])
 
     def heard(closed: Sequence[int], args: Sequence[str], fails: bool) -> List[bytes]:
         """What comes on each connection of the client, which gets an answer for every piece, or the piece itself. Where
@@ -377,8 +383,8 @@ def client_with_closed_descriptors(chapter: int) -> None:
 
         with FakeServer(listen) as fake:
             result = run_program(chapter, "client", args, closed=closed, env={"PORT": str(fake.port)})
-            wait_until(lambda: len(over) == (3 if chapter == 5 else 1), "the client hangs up")
-        status = 1 if fails or (args or chapter < 7) and 1 in closed else 0
+            wait_until(lambda: len(over) == (3 if codec(chapter).is_echo else 1), "the client hangs up")
+        status = 1 if fails or (args or codec(chapter).is_text) and 1 in closed else 0
         if result.status != status:
             fail(f"a client without the descriptors {closed}: exit status {result.status}, not {status}")
         return sorted(b"".join(pieces) for pieces in came)
@@ -392,7 +398,7 @@ def client_with_closed_descriptors(chapter: int) -> None:
                 1 not in closed and came != usual
             ):
                 fail(f"a client that is started without the descriptors {closed} sends {came}, not {usual}")
-    if chapter >= 9 and heard((0,), (), False) != [b""]:
+    if codec(chapter).has_values and heard((0,), (), False) != [b""]:
         fail("a client without arguments and without standard input sends something")
 
 

@@ -1,5 +1,5 @@
-"""Programs and libraries that are made for Redis (17 and later), each where it is installed; elsewhere a line says that
-it was left out. They hold for Redis as well: make test-17 SERVER=redis-server.
+"""Programs and libraries that are made for Redis (20 and later), each where it is installed; elsewhere a line says that
+it was left out. They hold for Redis as well: make test-21 SERVER=redis-server.
 """
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from typing import Iterator, List, Sequence, Tuple
 import pytest
 
 from harness import Conn, Server, fail, limit, redis, resp, settings
+from harness.codec import codec
 from harness.process import free_port
 from harness.settings import ROOT, needs, wait_until
 
@@ -29,8 +30,7 @@ from . import case
 from .talk import start
 
 __tracebackhide__ = settings.__tracebackhide__
-
-LOOKS_AT = "server.*"
+PERHAPS = "start the server yourself and give the same line to this program; MONITOR of a Redis shows what it sends"
 
 HERE = Path(__file__).parent
 
@@ -50,6 +50,11 @@ def run(words: Sequence[str], stdin: bytes = b"", seconds: float = 15, **env: st
     return text
 
 
+def transactions(chapter: int) -> str:
+    """Whether the server has them, as the programs are told."""
+    return str(int(codec(chapter).has_transactions or redis.is_tested()))
+
+
 def left_out(what: str) -> None:
     """For what is no program in the PATH."""
     if os.environ.get("CI"):
@@ -65,7 +70,28 @@ def cli(server: Server, *words: str, stdin: bytes = b"") -> str:
 # ---- redis-cli ----
 
 
-@case(since=17)
+@case(since=20)
+def redis_cli_with_a_few_arguments(chapter: int) -> None:
+    """A command, and what it makes of the kinds of replies that all stages have, in either version."""
+    needs("redis-cli")
+    with start(chapter) as server:
+        for version in ("-2", "-3"):
+            for words, printed in (
+                (["ping"], "PONG"), (["set", "k", "two words"], "OK"), (["get", "k"], '"two words"'),
+                (["get", "none"], "(nil)"), (["keys", "*"], '1) "k"'), (["ttl", "k"], "(integer) -1"),
+                (["get"], "(error) ERR wrong number of arguments for 'get' command"),
+                (["zadd", "z", "1.5", "a"], "(integer) 1"),
+                (["zscore", "z", "a"], '"1.5"' if version == "-2" else "(double) 1.5"),
+                (["del", "z"], "(integer) 1"), (["del", "k"], "(integer) 1"),
+            ):  # fmt: skip
+                shown = cli(server, version, *words)
+                if shown.rstrip("\n") != printed:
+                    fail(f"redis-cli {version} {shlex.join(words)} prints\n{shown}\nnot\n{printed}")
+        assert run(["redis-cli", "-p", str(server.port), "-x", "set", "k"], b"a\0\xff\n") == "OK\n"
+        assert cli(server, "get", "k") == '"a\\x00\\xff\\n"\n'
+
+
+@case(since=21)
 def redis_cli_with_arguments(chapter: int) -> None:
     """A command, and what it makes of each kind of reply, in either version."""
     needs("redis-cli")
@@ -91,7 +117,7 @@ def redis_cli_with_arguments(chapter: int) -> None:
         assert "# Keyspace" in run(["redis-cli", "-p", str(server.port), "info"])
 
 
-@case(since=17)
+@case(since=21)
 def redis_cli_reads_commands(chapter: int) -> None:
     """Lines of standard input."""
     needs("redis-cli")
@@ -104,7 +130,21 @@ def redis_cli_reads_commands(chapter: int) -> None:
         fail(f"redis-cli with commands on standard input prints\n{shown}\nnot\n{expect}")
 
 
-@case(since=17, time_limit=120)
+@case(since=25)
+def redis_cli_and_transactions(chapter: int) -> None:
+    """Lines of standard input, and an array in an array."""
+    needs("redis-cli")
+    with start(chapter) as server:
+        shown = cli(server, stdin=b"multi\nset k v\nmget k none\nnosuch\nexec\nmulti\nset k v\nmget k none\nexec\n")
+        lines = [line.strip() for line in shown.split("\n") if line.strip()]
+        unknown = resp.unknown([b"nosuch"]).strip()
+        if lines != ["OK", "QUEUED", "QUEUED", f"(error) {unknown}",
+                     "(error) EXECABORT Transaction discarded because of previous errors.", "OK", "QUEUED", "QUEUED",
+                     "1) OK", '2) 1) "v"', "2) (nil)"]:  # fmt: skip
+            fail(f"redis-cli with a transaction on standard input prints\n{shown}")
+
+
+@case(since=21, time_limit=120)
 def redis_cli_pipe(chapter: int) -> None:
     """Mass insertion, and every reply is counted: a million commands where CI is set."""
     needs("redis-cli")
@@ -119,7 +159,7 @@ def redis_cli_pipe(chapter: int) -> None:
             conn.ask("dbsize", expect=n)
 
 
-@case(since=17)
+@case(since=21)
 def redis_cli_on_a_terminal(chapter: int) -> None:
     """It asks for the docs of all commands, shows its prompt, and hints at arguments; Ctrl-D ends it."""
     with start(chapter) as server, on_a_terminal(server) as (pid, terminal):
@@ -170,7 +210,7 @@ def _shows(terminal: int, text: str, pattern: bool = False) -> None:
         shown += os.read(terminal, 4096)
 
 
-@case(since=17)
+@case(since=21)
 def redis_cli_stat(chapter: int) -> None:
     """It prints a line every so often: keys, memory, clients, blocked clients, requests, connections."""
     with start(chapter) as server, server.connect() as conn:
@@ -179,7 +219,7 @@ def redis_cli_stat(chapter: int) -> None:
             _shows(terminal, r"\r\n2 +\d+\.\d\d[KM] +2 +0 +\d+ \(\+1\) +2 ", pattern=True)
 
 
-@case(since=18)
+@case(since=23)
 def redis_cli_weighs_keys(chapter: int) -> None:
     """--memkeys asks for the memory of each key."""
     needs("redis-cli")
@@ -195,7 +235,7 @@ def redis_cli_weighs_keys(chapter: int) -> None:
                 fail(f"redis-cli --memkeys does not print {found}, or warns:\n{shown}")
 
 
-@case(since=18)
+@case(since=23)
 def redis_cli_walks(chapter: int) -> None:
     """-n chooses a database, --scan walks through it, with a pattern and a type; --bigkeys looks at every key."""
     needs("redis-cli")
@@ -223,7 +263,7 @@ def redis_cli_walks(chapter: int) -> None:
 # ---- redis-benchmark ----
 
 
-@case(since=17, time_limit=60)
+@case(since=21, time_limit=60)
 def redis_benchmark(chapter: int) -> None:
     """Its tests for the commands that we have, one request at a time and in pipelines; it checks no reply, but errors
     are counted here."""
@@ -247,13 +287,13 @@ def redis_benchmark(chapter: int) -> None:
 # ---- libraries ----
 
 
-@case(since=17)
+@case(since=21)
 def redis_py(chapter: int) -> None:
     """real/redis_py.py: strings, sorted sets, deadlines, errors, pipelines, what a server says of itself, threads."""
     ask_through_redis_py(chapter, "redis_py.py")
 
 
-@case(since=18)
+@case(since=22)
 def redis_py_and_keys(chapter: int) -> None:
     """real/redis_py_keys.py: databases, times to live, other names, scan_iter, counters."""
     ask_through_redis_py(chapter, "redis_py_keys.py")
@@ -266,23 +306,23 @@ def ask_through_redis_py(chapter: int, script: str) -> None:
         left_out("python3-redis")
     with start(chapter) as server:
         words = [found.stdout.strip(), str(HERE / "real" / script)]
-        run(words, PORT=str(server.port), REDIS=str(int(redis.is_tested())))
+        run(words, PORT=str(server.port), TRANSACTIONS=transactions(chapter))
 
 
-@case(since=17)
+@case(since=21)
 def phpredis(chapter: int) -> None:
-    """real/phpredis.php: strings, sorted sets, deadlines, errors, pipelines, and what it gets for `multi`."""
+    """real/phpredis.php: strings, sorted sets, deadlines, errors, pipelines, transactions or what `multi` gets."""
     needs("php")
     if subprocess.run(["php", "-r", "exit(extension_loaded('redis') ? 0 : 1);"]).returncode:
         left_out("php-redis")
     with start(chapter) as server:
-        run(["php", str(HERE / "real/phpredis.php")], PORT=str(server.port), REDIS=str(int(redis.is_tested())))
+        run(["php", str(HERE / "real/phpredis.php")], PORT=str(server.port), TRANSACTIONS=transactions(chapter))
 
 
-@case(since=17)
+@case(since=21)
 def node_redis(chapter: int) -> None:
-    """real/node_redis.js: strings, sorted sets, deadlines, what `client info` says, and what it gets for `multi`. The
-    module is looked for where NODE_PATH says, else where Debian has it."""
+    """real/node_redis.js: strings, sorted sets, deadlines, what `client info` says, transactions or what it gets for
+    `multi`. The module is looked for where NODE_PATH says, else where Debian has it."""
     needs("node")
     path = os.environ.get("NODE_PATH", "/usr/share/nodejs")
     found = subprocess.run(
@@ -292,10 +332,10 @@ def node_redis(chapter: int) -> None:
         left_out("node-redis")
     with start(chapter) as server:
         run(["node", str(HERE / "real/node_redis.js")], NODE_PATH=path, PORT=str(server.port),
-            REDIS=str(int(redis.is_tested())))  # fmt: skip
+            TRANSACTIONS=transactions(chapter))  # fmt: skip
 
 
-@case(since=17)
+@case(since=21)
 def hiredis(chapter: int) -> None:
     """real_hiredis.c, built here: bytes of any value, errors, arrays, pipelines, a large value, version 3, QUIT."""
     compiler = shlex.split(os.environ.get("CC", "cc"))
@@ -327,7 +367,7 @@ ours:
 """
 
 
-@case(since=17)
+@case(since=21)
 def two_servers_behind_nutcracker(chapter: int) -> None:
     """It spreads keys over both, takes commands with many keys apart, and puts the replies together."""
     needs("nutcracker")

@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Dict, Iterator, List, Sequence, Tuple
 
-from harness import Conn, Server, Status, fail, limit, resp, settings, wait_until, wire
+from harness import Conn, Server, Status, fail, limit, settings, wait_until
 from harness.codec import codec
-from harness.wire import Arg
+from harness.wire import DONE, Arg
 
 __tracebackhide__ = settings.__tracebackhide__
 
@@ -34,24 +34,14 @@ def start(chapter: int, **options: object) -> Server:
     return Server(chapter, env=env, **options)  # type: ignore[arg-type]
 
 
-def done(chapter: int) -> object:
-    """The reply to a `set`."""
-    return Status(0, b"") if chapter < 9 else None if chapter < wire.RESP_FROM else resp.OK
+def naming(chapter: int, word: Arg) -> Request:
+    """A request with this word in it."""
+    return (word,) if codec(chapter).is_text else ("get", word)
 
 
 def printed_done(chapter: int) -> str:
     """What the client of 09 and later prints for it."""
-    return "(nil)\n" if chapter < wire.RESP_FROM else "(str) OK\n"
-
-
-def found(chapter: int, value: bytes) -> object:
-    """The reply to a `get` of a key that is there."""
-    return Status(0, value) if chapter < 9 else value
-
-
-def missing(chapter: int) -> object:
-    """The reply to a `get` of a key that is not there."""
-    return Status(2, b"") if chapter < 9 else None
+    return "(str) OK\n" if codec(chapter).is_resp else "(nil)\n"
 
 
 def talk(chapter: int, n: int, tag: str = "", size: int = 0) -> Tuple[List[Request], List[object]]:
@@ -62,16 +52,16 @@ def talk(chapter: int, n: int, tag: str = "", size: int = 0) -> Tuple[List[Reque
     requests: List[Request] = []
     replies: List[object] = []
     for i in range(n):
-        text = f"{tag}:{i - i % 2 if chapter >= 7 else i}".ljust(size, ".").encode()
-        if chapter < 7:
+        text = f"{tag}:{i - i % 2 if codec(chapter).has_commands else i}".ljust(size, ".").encode()
+        if codec(chapter).is_text:
             requests.append((text,))
-            replies.append(b"world" if chapter == 4 else text)
+            replies.append(codec(chapter).said(text))
         elif i % 2 == 0:
             requests.append(("set", f"{tag}key", text))
-            replies.append(done(chapter))
+            replies.append(DONE)
         else:
             requests.append(("get", f"{tag}key"))
-            replies.append(found(chapter, text))
+            replies.append(Status(0, text))
     return requests, replies
 
 
@@ -80,12 +70,12 @@ def too_much(chapter: int) -> Tuple[List[Request], List[object]]:
 
     From 07 on nearly all of it is replies: requests of a few bytes ask for a large value.
     """
-    if chapter < 7:
+    if codec(chapter).is_text:
         return talk(chapter, 3000, "much", 1500)
-    value = b"m" * (4000 if chapter < 9 else 1 << 20)
+    value = b"m" * (codec(chapter).large)
     n = (8 << 20) // len(value)
     requests: List[Request] = [("set", "much", value)] + [("get", "much")] * n
-    return requests, [done(chapter)] + [found(chapter, value)] * n
+    return requests, [DONE] + [Status(0, value)] * n
 
 
 def encode(chapter: int, requests: Sequence[Request]) -> bytes:
@@ -114,6 +104,16 @@ def say(conn: Conn, n: int = 2, tag: str = "say") -> None:
     """n requests on a connection, each after the reply to the one before."""
     for request, reply in zip(*talk(conn.chapter, n, tag)):
         conn.ask(*request, expect=reply)
+
+
+def ask(conn: Conn, text: bytes = b"hello") -> None:
+    """One request, and its answer."""
+    if not conn.codec.has_messages:
+        conn.send(text)
+        conn.expect_bytes(conn.codec.said(text))
+        conn._answered(len(conn.unanswered))
+    else:
+        say(conn, 1)
 
 
 def still_serves(server: Server) -> None:
@@ -245,6 +245,27 @@ class Sends:
         return [(words[2 + 2 * i], words[3 + 2 * i]) for i in range(words[1])]
 
 
+class Rounds:
+    """Measures the rounds of a server's loop (cases/rounds.c): Rounds().env goes to start(). reset() begins anew;
+    longest_ms() is the processor time of the longest round since."""
+
+    def __init__(self) -> None:
+        self.file = tempfile.NamedTemporaryFile()
+        self.file.write(bytes(16))
+        self.file.flush()
+        os.chmod(self.file.name, 0o666)  # the server may run as another user
+        self.env = {"ROUNDS_FILE": self.file.name, **preload("rounds")}
+
+    def reset(self) -> None:
+        self.file.seek(0)
+        self.file.write(bytes(16))
+        self.file.flush()
+
+    def longest_ms(self) -> float:
+        self.file.seek(0)
+        return struct.unpack("=2Q", self.file.read(16))[1] / 1000
+
+
 class Hold:
     """Holds a server while it reads a request that contains WORD (cases/hold.c): Hold().env goes to start()."""
 
@@ -270,13 +291,36 @@ class Hold:
 
 @contextmanager
 def paused(server: Server) -> Iterator[None]:
-    """The server is stopped (SIGSTOP) for the time of the block. Its waiting calls end with EINTR."""
+    """The server is stopped (SIGSTOP) for the time of the block, asleep if it comes to rest. Its waiting calls end with
+    EINTR, and find all that was sent meanwhile, in that order: on a busy machine the kernel takes its time even from
+    one process to the other."""
+    patience = time.monotonic() + 0.1
+    while _state(server.pid) != "S" and time.monotonic() < patience:
+        time.sleep(0.0005)
     os.kill(server.pid, signal.SIGSTOP)
     try:
         wait_until(lambda: _state(server.pid) == "T", "the server stops")
         yield
+        _delivered(server.port)
     finally:
         os.kill(server.pid, signal.SIGCONT)
+
+
+def _delivered(port: int, patience: float = 0.05) -> None:
+    """Waits until nothing is on its way to that port, or what is does not move: the other side is full."""
+    before, since = _unacknowledged(port), time.monotonic()
+    while any(before) and time.monotonic() < since + patience:
+        time.sleep(0.001)
+        now = _unacknowledged(port)
+        if now != before:
+            before, since = now, time.monotonic()
+
+
+def _unacknowledged(port: int) -> List[str]:
+    """What /proc/net/tcp says of the queues of those who are connected with the port, "" of an empty one."""
+    with open("/proc/net/tcp") as f:
+        rows = [line.split(maxsplit=5) for line in f]
+    return [row[4].partition(":")[0].strip("0") for row in rows if row[2].endswith(f":{port:04X}")]
 
 
 def _state(pid: int) -> str:

@@ -27,7 +27,18 @@ async function main() {
     await assert.rejects(client.incr("k"), /not an integer/);
     const replies = await client.multi().set("p", "1").incr("p").get("p").execAsPipeline();
     assert.deepStrictEqual(replies, ["OK", 2, "2"]);
-    if (process.env.REDIS !== "1") {
+    if (process.env.TRANSACTIONS === "1") {
+        const [set, value] = await client.multi().set("key", "value").get("key").exec();
+        assert.deepStrictEqual([set, value], ["OK", "value"]);
+        await client.executeIsolated(async (isolated) => {
+            await isolated.watch("key");
+            await client.set("key", "other");
+            const { WatchError } = require("redis");
+            await assert.rejects(isolated.multi().set("key", "new").exec(), WatchError);
+            await isolated.watch("key");
+            assert.deepStrictEqual(await isolated.multi().get("key").exec(), ["other"]);
+        });
+    } else {
         await assert.rejects(client.multi().set("k", "new").exec());
         assert.strictEqual(await client.get("k"), "v"); // nothing of it was done
     }

@@ -10,7 +10,7 @@ function check($what, $got, $expect) {
 
 $r = new Redis();
 $r->connect("127.0.0.1", (int)getenv("PORT"));
-$is_redis = getenv("REDIS") === "1";
+$has_transactions = getenv("TRANSACTIONS") === "1";
 
 check("ping", $r->ping("hi"), "hi");
 check("set", $r->set("k", "v"), true);
@@ -34,7 +34,26 @@ check("client list", count($r->client("list")), 1);
 check("auth", $r->auth(["default", "x"]), true);
 check("pipeline", $r->pipeline()->set("p", "1")->incr("p")->get("p")->exec(), [true, 2, "2"]);
 
-if (!$is_redis) {
+if ($has_transactions) {
+    check("multi", $r->multi()->set("k", "v")->get("k")->incr("m")->exec(), [true, "v", 1]);
+    check("an error in it", $r->multi()->incr("k")->get("k")->exec(), [false, "v"]);
+    $r->clearLastError();
+    $r->multi()->set("k", "new");
+    check("discard", $r->discard(), true);
+    check("get behind it", $r->get("k"), "v");
+    $other = new Redis();
+    $other->connect("127.0.0.1", (int)getenv("PORT"));
+    check("watch", $r->watch("k"), true);
+    check("set by another", $other->set("k", "w"), true);
+    check("exec of what has changed", $r->multi()->set("k", "new")->exec(), false);
+    $r->watch(["k", "m"]);
+    check("exec of what has not", $r->multi()->set("k", "v")->exec(), [true]);
+    $r->watch("k");
+    check("unwatch", $r->unwatch(), true);
+    $other->set("k", "v");
+    check("exec behind it", $r->multi()->get("k")->exec(), ["v"]);
+    $other->close();
+} else {
     // multi() asks at once, and returns false where it is refused. What follows on the connection is refused, too, for a
     // moment, or until exec().
     check("multi", $r->multi(), false);

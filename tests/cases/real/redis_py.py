@@ -7,7 +7,7 @@ import threading
 import redis
 
 PORT = int(os.environ["PORT"])
-REDIS = os.environ["REDIS"] == "1"  # is it Redis itself?
+TRANSACTIONS = os.environ["TRANSACTIONS"] == "1"  # has the server these?
 
 
 def strings(r: "redis.Redis") -> None:
@@ -63,9 +63,60 @@ def pipelines(r: "redis.Redis") -> None:
 
 
 def transactions(r: "redis.Redis") -> None:
-    """What pipeline() sends where nothing else is said: one exception, and nothing is done. Then all goes on."""
-    if REDIS:
-        return
+    """What pipeline() sends where nothing else is said, as the README of redis-py shows it."""
+    pipe = r.pipeline()
+    assert pipe.set("foo", "bar").get("bing").incr("n").execute() == [True, None, 1]
+    pipe = r.pipeline()
+    for i in range(3000):
+        pipe.set(f"t:{i}", "x" * 20).incr("n")
+    assert pipe.execute()[-1] == 3001 and r.delete(*(f"t:{i}" for i in range(3000))) == 3000
+    pipe = r.pipeline().set("foo", "bar").incr("foo").get("foo")
+    replies = pipe.execute(raise_on_error=False)
+    assert replies[0] is True and isinstance(replies[1], redis.ResponseError) and replies[2] == b"bar", replies
+    try:
+        r.pipeline().set("foo", "no").execute_command("NOSUCH").execute()
+    except redis.ResponseError as e:
+        assert "unknown command" in str(e), e
+    else:
+        raise AssertionError("an unknown command in a transaction is an error")
+    assert r.get("foo") == b"bar"
+    watch_loops(r)
+    assert r.delete("foo", "n", "counter") == 3
+
+
+def watch_loops(r: "redis.Redis") -> None:
+    """The value is read behind WATCH, written in a transaction, and all of it again where somebody was faster."""
+    tries = 0
+    with r.pipeline() as pipe:
+        while True:
+            try:
+                pipe.watch("counter")
+                value = int(pipe.get("counter") or 0)
+                if tries == 0:
+                    r.incrby("counter", 40)  # on a connection of its own
+                pipe.multi()
+                pipe.set("counter", value + 1)
+                assert pipe.execute() == [True]
+                break
+            except redis.WatchError:
+                tries += 1
+    assert tries == 1 and r.get("counter") == b"41", tries
+
+    def add(pipe: "redis.client.Pipeline") -> None:
+        value = int(pipe.get("counter"))
+        pipe.multi()
+        pipe.set("counter", value + 1)
+
+    assert r.transaction(add, "counter") == [True] and r.get("counter") == b"42"
+    with r.pipeline() as pipe:
+        pipe.watch("counter")
+        pipe.unwatch()
+        r.set("counter", 1)
+        assert pipe.incr("counter").execute() == [2]
+
+
+def refused_transactions(r: "redis.Redis") -> None:
+    """In the chapters without them: one exception, and nothing is done. Then all goes on."""
     for n in (1, 3, 3000):
         pipe = r.pipeline()
         for i in range(n):
@@ -116,7 +167,8 @@ def many(pool: "redis.ConnectionPool") -> None:
 
 if __name__ == "__main__":
     client = redis.Redis(port=PORT, db=0)
-    for ask in (strings, sorted_sets, deadlines, errors, pipelines, transactions, about_itself):
+    with_multi = transactions if TRANSACTIONS else refused_transactions
+    for ask in (strings, sorted_sets, deadlines, errors, pipelines, with_multi, about_itself):
         ask(client)
     many(client.connection_pool)
     texts = redis.Redis(port=PORT, decode_responses=True)
