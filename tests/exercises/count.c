@@ -55,7 +55,8 @@
     X(lock)          /* pthread_mutex_lock */ \
     X(cond_wait)     /* pthread_cond_wait, pthread_cond_timedwait */ \
     X(cond_signal)   \
-    X(cond_broadcast)
+    X(cond_broadcast) \
+    X(mark)          /* count_mark(), which a grader may put into a copy of a header */
 
 enum {
 #define X(name) C_##name,
@@ -111,6 +112,11 @@ static int writes(int fd) {
 static ssize_t has_written(int counts, ssize_t n) {
     add(C_write_bytes, counts && n > 0 ? (uint64_t)n : 0);
     return n;
+}
+
+void count_mark(void);
+void count_mark(void) {
+    add(C_mark, 1);
 }
 
 // The functions that are wrapped. WRAP declares the real one and begins ours.

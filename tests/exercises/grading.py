@@ -25,29 +25,25 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, TypeVar, Union
 
 import pytest
 
-TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS / "learn"), str(TESTS / "tools")]
-
-import changeform  # noqa: E402
-import compiling  # noqa: E402
-import csource  # noqa: E402
-import exercises  # noqa: E402
-import pristine  # noqa: E402
-from harness import Server, diagnose, limit, settings  # noqa: E402
-from harness.bounded import communicate  # noqa: E402
-from harness.process import clean_env, status_text  # noqa: E402
-from layout import ROOT  # noqa: E402
-from lessons import Lesson, block, cleaned  # noqa: E402
+import changeform
+import compiling
+import exercises
+import sources
+from harness import Server, diagnose, limit, settings
+from harness.bounded import communicate
+from harness.failure import Cause, Lesson
+from harness.process import clean_env, status_text
+from layout import ROOT, Problem
+from lessons import cleaned
 
 __tracebackhide__ = settings.__tracebackhide__
 
 MOST_OUTPUT = 1 << 20  # bytes that work.run() takes of one program
 _F = TypeVar("_F", bound=Callable[..., None])
-Edits = Mapping[str, Sequence[Tuple[str, str]]]
 
 
 def points(n: int, title: str, *, instructor: bool = False) -> Callable[[_F], _F]:
@@ -62,8 +58,8 @@ def fail(tried: str = "", came: object = "", expected: object = "", cause: str =
     """Ends the test with a lesson. tried is the docstring of the test where it is not given."""
     if "Unknown cmd" in str(came) and "Unknown cmd" not in str(expected):
         cause = "the server does not know this command: is it in k_commands, with its name and its number of arguments?"
-    said = [("tried", tried), ("came", came), ("expected", expected), ("perhaps", cause)]
-    raise Lesson("\n".join(line for title, text in said if text != "" for line in block(title, text)))
+    said = [("tried", tried), ("came", came), ("expected", expected)]
+    raise Lesson("", [(title, str(text).splitlines()) for title, text in said], Cause("", cause))
 
 
 class Ran(NamedTuple):
@@ -232,6 +228,7 @@ class Submission:
         self.chapter = int(self.exercise.chapter)
         self.programs = self.exercise.programs
         self._wrappers: Dict[str, List[str]] = json.loads(os.environ["GRADE_WRAPPERS"])
+        self._kept = compiling.Kept(Path(os.environ["GRADE_KEPT"])) if os.environ.get("GRADE_KEPT") else None
         self._made = 0
 
     # ---- saying ----
@@ -257,8 +254,8 @@ class Submission:
     def code(self, name: str) -> str:
         """The text of a C file without comments and without what stands in strings."""
         try:
-            return csource.strip(self.source(name), name)
-        except csource.Unreadable:
+            return sources.strip(self.source(name), name)
+        except sources.Unreadable:
             return self.source(name)
 
     def starter(self, name: str) -> str:
@@ -349,30 +346,30 @@ class Submission:
     # ---- building more ----
 
     def variant(
-        self, edits: Union[str, Edits, None] = None, programs: Optional[Sequence[str]] = None,
+        self, change: str = "", programs: Optional[Sequence[str]] = None,
         files: Optional[Mapping[str, str]] = None, flags: Sequence[str] = (),
     ) -> Build:  # fmt: skip
-        """Builds the submission with changes: edits is the text of a change, or {file: [(old, new), ...]} where each
-        old stands once; files are added or replaced whole. What does not compile fails with the compiler's words."""
-        return self._build(exercises.read_folder(self.path), edits, programs, files, flags, self.chapter, guest=False)
+        """Builds the submission with a change (tests/changes.md); files are added or replaced whole. What does not
+        compile fails with the compiler's words."""
+        return self._build(exercises.read_folder(self.path), change, programs, files, flags, self.chapter, guest=False)
 
     def stage(
-        self, chapter: Optional[int] = None, edits: Union[str, Edits, None] = None,
+        self, chapter: Optional[int] = None, change: str = "",
         programs: Sequence[str] = ("server",), files: Optional[Mapping[str, str]] = None,
     ) -> Build:  # fmt: skip
         """Builds programs of a chapter as it stands, or with changes (a weak victim). They run as another user than the
         submission where that is possible, so an attack cannot simply kill them."""
         number = self.chapter if chapter is None else chapter
         folder = ROOT / "chapters" / f"{number:02}"
-        tree = {f"{name}.c": pristine.text(folder / f"{name}.c", ROOT) for name in programs}
-        tree = self.exercise.with_headers(tree)
-        return self._build(tree, edits, programs, files, (), number, guest=True)
+        names = exercises.of_stage([f"{name}.c" for name in programs], folder.name)
+        tree = self.exercise.with_headers({name: (folder / name).read_text(encoding="utf-8") for name in names})
+        return self._build(tree, change, programs, files, (), number, guest=True)
 
     def stage_server(
-        self, chapter: Optional[int] = None, edits: Union[str, Edits, None] = None, **options: Any
+        self, chapter: Optional[int] = None, change: str = "", **options: Any
     ) -> Server:
         """The server of a chapter as it stands, or with changes: `with work.stage_server(6) as victim:`."""
-        return self.stage(chapter, edits).server(**options)
+        return self.stage(chapter, change).server(**options)
 
     def build(
         self, files: Mapping[str, str], name: str, chapter: Optional[int] = None, flags: Sequence[str] = ()
@@ -383,14 +380,14 @@ class Submission:
         """
         more = dict(files)
         if chapter is not None and f"{name}.c" not in more:
-            more[f"{name}.c"] = pristine.text(ROOT / "chapters" / f"{chapter:02}" / f"{name}.c", ROOT)
-        return self.variant(None, [name], more, flags).program(name)
+            more[f"{name}.c"] = (ROOT / "chapters" / f"{chapter:02}" / f"{name}.c").read_text(encoding="utf-8")
+        return self.variant("", [name], more, flags).program(name)
 
     def _build(
-        self, tree: Dict[str, str], edits: Union[str, Edits, None], programs: Optional[Sequence[str]],
+        self, tree: Dict[str, str], change: str, programs: Optional[Sequence[str]],
         files: Optional[Mapping[str, str]], flags: Sequence[str], chapter: int, guest: bool,
     ) -> Build:  # fmt: skip
-        tree = self.exercise.with_headers({**edited(tree, edits), **(files or {})})
+        tree = self.exercise.with_headers({**edited(tree, change), **(files or {})})
         self._made += 1
         folder = self.scratch / f"build-{self._made}"
         exercises.write_tree(tree, folder / "src")
@@ -400,21 +397,23 @@ class Submission:
             home = Path(next(word[5:] for word in self.wrapper(guest) if word.startswith("home=")))
             built = compiling.compile_program(
                 self.wrapper(guest), home, folder / "src", name, folder / "bin" / name, counter,
-                threads=threads, flags=flags,
+                threads=threads, flags=flags, kept=self._kept,
             )  # fmt: skip
             if not built.ok:
                 cause = "did a function or a type change its name?"
-                fail("", f"{name}.c does not compile with it:\n{built.words}", cause=cause)
+                file = f"{name}.c" if f"{name}.c" in tree else name
+                fail("", f"{file} does not compile with it:\n{built.words}", cause=cause)
         return Build(self, folder, chapter, guest)
 
     # ---- the chapter's own tests ----
 
-    def chapter_tests(self, k: str, chapter: Optional[int] = None, seconds: float = 30.0) -> None:
-        """Runs the chapter's tests that -k selects against the submission; fails with the first lesson."""
+    def chapter_tests(self, k: str, chapter: Optional[int] = None, seconds: float = 120.0) -> None:
+        """Runs the chapter's tests that -k selects against the submission; fails with the first lesson. Each test
+        has a limit of its own; `seconds` is one for pytest itself."""
         number = self.chapter if chapter is None else chapter
         results = self.scratch / "out" / f"chapter-{self._made}.json"
         self._made += 1
-        words = [sys.executable, "-m", "pytest", "-p", "lessons", "-p", "no:cacheprovider", "-x", "-q", "--tb=no"]
+        words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-x", "-q", "--tb=no"]
         env = {**os.environ, "GRADE_RESULTS": str(results)}
         process = subprocess.Popen(
             [*words, f"tests/test_{number:02}.py", "-k", k], cwd=ROOT, env=env, stdin=subprocess.DEVNULL,
@@ -424,9 +423,8 @@ class Submission:
         entries = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
         for entry in entries:
             if entry.get("status") == "failed":
-                name = f"{entry['test']}{entry['case']} of the tests of chapter {number:02}"
-                tried = block("tried", f"{entry['tried']}\n{name}")
-                raise Lesson("\n".join([*tried, entry["lesson"]]))
+                tried = [entry["tried"], f"{entry['test']}{entry['case']} of the tests of chapter {number:02}"]
+                raise Lesson(entry["what"], [("tried", tried), *entry["blocks"]], Cause("", entry["why"]))
         if talk.late:
             came = f"the tests of chapter {number:02} did not end within {limit(seconds):g} s"
             fail("", came, cause="does the server hang?")
@@ -528,18 +526,12 @@ def can_be_read(given: str, rights: Sequence[Union[str, float]]) -> bool:
     return bool(numbers(given)) or any(isinstance(right, str) for right in rights)
 
 
-def edited(tree: Dict[str, str], edits: Union[str, Edits, None]) -> Dict[str, str]:
-    """The tree with a change (tests/changes.md), or with each old text replaced by the new one."""
-    if isinstance(edits, str):
-        return changeform.apply(tree, changeform.parse(edits, "the variant"))
-    result = dict(tree)
-    for name, pairs in (edits or {}).items():
-        for old, new in pairs:
-            times = result.get(name, "").count(old)
-            if times != 1:
-                fail("", f"{name} has {times or 'no'} times: {old}", "it stands there once, as in the starter")
-            result[name] = result[name].replace(old, new)
-    return result
+def edited(tree: Dict[str, str], change: str) -> Dict[str, str]:
+    """The tree with a change (tests/changes.md)."""
+    try:
+        return changeform.apply(tree, changeform.parse(change, "the variant"))
+    except Problem as problem:
+        fail("", str(problem), "these lines stand there, as in the starter")
 
 
 def where_it_waits(pid: int) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import faults
 from grading import Submission, points
 
-BASICS = "basics- or test_vector or test_session"
+BASICS = "03- or test_vector or test_session"
 
 
 class Hunted(Submission):
@@ -14,14 +15,17 @@ class Hunted(Submission):
 
     def __init__(self) -> None:
         self.scratch = Path(os.environ["SUBMISSION"]).parent
-        self.chapter = int(os.environ["GRADE_EXERCISE"][:2])
+        self.fault = faults.read(os.environ["HUNT"])
+        self.chapter = int(self.fault.chapter)
         self._made = 0
 
 
 @points(7, "what was reported")
 def test_fault() -> None:
     """The symptom in README.md is no longer there."""
-    Hunted().chapter_tests(os.environ["HUNT_TESTS"])
+    hunted = Hunted()
+    path, *options = hunted.fault.test
+    hunted.chapter_tests(options[1] if options else path.rpartition("::")[2].partition("[")[0])
 
 
 @points(3, "nothing else is worse")

@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 import re
-from typing import Optional, Sequence
+from typing import Sequence
 
-from grading import Build, Edits, Submission
+from grading import Build, Submission
 from harness.process import status_text
 
 # Every function that is entered, inline ones too, shows as a call of strcmp(), which work.count() counts.
@@ -69,14 +69,14 @@ static struct avl_node *make(unsigned n, unsigned way) {
 
 def passes(
     work: Submission, name: str, text: str, cause: str = "", *, headers: Sequence[str] = (),
-    edits: Optional[Edits] = None, flags: Sequence[str] = (), seconds: float = 15.0,
+    change: str = "", flags: Sequence[str] = (), seconds: float = 15.0,
 ) -> None:  # fmt: skip
     """Builds NAME.c, the text with TOP above it, against the learner's headers; fails with what it says of itself.
 
-    edits: changes of headers, as for work.variant(); only of those that are not the learner's to change.
+    change: of headers, as for work.variant(); only of those that are not the learner's to change.
     """
     includes = "".join(f'#include "{header}"\n' for header in headers)
-    build = work.variant(edits, [name], {f"{name}.c": TOP + includes + text}, flags)
+    build = work.variant(change, [name], {f"{name}.c": TOP + includes + text}, flags)
     out, err, status = build.run(name, seconds=seconds)
     if status == 0 and re.search(r"^all well$", out, re.M):
         return
@@ -93,4 +93,6 @@ def passes(
 
 def counting_server(work: Submission) -> Build:
     """The learner's server, built so that counted["strcmp"] is how often it entered a function."""
-    return work.variant(None, ["server"], {"server.c": work.source("server.c") + HOOK}, ["-finstrument-functions"])
+    source = work.source("server.c")
+    files = {"server.c" if source else "src/hook.c": source + HOOK}
+    return work.variant("", ["server"], files, ["-finstrument-functions"])

@@ -12,7 +12,7 @@ from harness import Server
 @points(2, "answers as before")
 def test_answers_as_before(work: Submission) -> None:
     """The chapter's tests of framing: messages are found however the stream is cut, and bad lengths end it."""
-    work.chapter_tests("framing- or prints_what_clients_say")
+    work.chapter_tests("04- or prints_what_clients_say")
 
 
 @points(4, "a thousand messages, few reads")

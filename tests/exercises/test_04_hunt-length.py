@@ -51,4 +51,4 @@ def test_possible_lengths(work: Submission) -> None:
 @points(2, "the chapter's tests")
 def test_chapter(work: Submission) -> None:
     """The chapter's tests of framing."""
-    work.chapter_tests("framing")
+    work.chapter_tests("04-")

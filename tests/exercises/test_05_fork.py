@@ -160,4 +160,4 @@ def test_fork_fails(work: Submission) -> None:
 def test_chapter(work: Submission) -> None:
     """The tests of chapter 04: framing, one client after another, and clients that leave."""
     as_chapter_4(work)
-    work.chapter_tests("framing- or one_client_after or get_their_turn or leaves_does_no_harm", chapter=4)
+    work.chapter_tests("test_new and 04- or one_client_after or get_their_turn or leaves_does_no_harm", chapter=4)

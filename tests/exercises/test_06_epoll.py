@@ -124,6 +124,6 @@ def test_chapter(work: Submission) -> None:
     """The chapter's tests of framing, of descriptors, of stalled and of leaving clients, of idle ones, and of
     signals."""
     work.chapter_tests(
-        "framing- or behind_a_blocked or used_again or many_descriptors or no_cpu or bad_length or resets_in_the or"
+        "04- or behind_a_blocked or used_again or many_descriptors or no_cpu or bad_length or resets_in_the or"
         " leaves_when_idle"
     )

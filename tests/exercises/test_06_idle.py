@@ -46,7 +46,7 @@ def test_counter(work: Submission) -> None:
 @points(2, "the server as it was")
 def test_as_before(work: Submission) -> None:
     """The chapter's tests of framing, of descriptors, and of signals."""
-    work.chapter_tests("framing- or used_again or many_descriptors or leaves_when or behind_a_blocked")
+    work.chapter_tests("04- or used_again or many_descriptors or leaves_when or behind_a_blocked")
 
 
 def table(work: Submission) -> Dict[int, List[float]]:

@@ -163,5 +163,5 @@ def test_value(work: Submission) -> None:
 def test_chapter(work: Submission) -> None:
     """The chapter's tests of framing, of ends, and of clients that come and go."""
     work.chapter_tests(
-        "framing- or used_again or many_descriptors or bad_length_read_late or resets_in_the or no_cpu"
+        "04- or used_again or many_descriptors or bad_length_read_late or resets_in_the or no_cpu"
     )

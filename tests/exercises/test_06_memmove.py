@@ -74,4 +74,4 @@ def test_ends(work: Submission) -> None:
 @points(2, "the chapter's tests")
 def test_chapter(work: Submission) -> None:
     """The chapter's tests of framing, of full buffers, and of requests behind a write that waits."""
-    work.chapter_tests("framing- or every_length or full_buffer or behind_a_blocked or used_again or small_parts")
+    work.chapter_tests("04- or every_length or full_buffer or behind_a_blocked or used_again or small_parts")

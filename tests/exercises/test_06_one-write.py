@@ -112,5 +112,5 @@ def test_reads_late(work: Submission) -> None:
 def test_chapter(work: Submission) -> None:
     """The chapter's tests of framing, of requests behind a write that waits, and of clients that do not read."""
     work.chapter_tests(
-        "framing- or behind_a_blocked or never_reads or full_buffer or bad_length_read_late or small_parts"
+        "04- or behind_a_blocked or never_reads or full_buffer or bad_length_read_late or small_parts"
     )

@@ -14,17 +14,19 @@ from grading import Build, Submission, points
 from harness import Server, limit, wait_until
 from harness.process import clean_env
 
-BLOCKING = """    if (fd_set_nb(connfd) < 0) {
-        close(connfd);
-        return true;
-    }
+BLOCKING = """\
+@@ server.c, accept_new_conn()
+-    if (fd_set_nb(connfd) < 0) {
+-        close(connfd);
+-        return true;
+-    }
 """
 READY_WITHIN, MOST = 10, 64 << 20
 
 
 def weak(work: Submission) -> Build:
     """The server of the chapter, whose connections block."""
-    return work.stage(6, {"server.c": [(BLOCKING, "")]})
+    return work.stage(6, BLOCKING)
 
 
 @contextmanager

@@ -12,8 +12,8 @@ BUILT = "was load.c built anew with this load factor? Its first line says with w
 
 def counted(work: Submission, factor: int) -> Dict[str, float]:
     """What load.c prints with this load factor."""
-    edits = {"hashtable.h": [("k_max_load_factor = 2,", f"k_max_load_factor = {factor},")]}
-    out = work.variant(edits, programs=["load"]).run("load").out
+    change = f"@@ hashtable.h\n-    k_max_load_factor = 2,\n+    k_max_load_factor = {factor},\n"
+    out = work.variant(change, programs=["load"]).run("load").out
     lines = (line.rsplit(None, 1) for line in out.splitlines())
     return {name: float(number) for name, number in lines}
 

@@ -70,15 +70,20 @@ static void look_at(struct avl_node *parent, struct avl_node *node) {
 }
 """
 
-STEPS = {
-    "avl.h": [
-        ("struct avl_node {\n", "static unsigned long g_rotations;\nstruct avl_node {\n"),
-        ("    struct avl_node *new = node->right, *inner = new->left;\n",
-         "    g_rotations++;\n    struct avl_node *new = node->right, *inner = new->left;\n"),
-        ("    struct avl_node *new = node->left, *inner = new->right;\n",
-         "    g_rotations++;\n    struct avl_node *new = node->left, *inner = new->right;\n"),
-    ]
-}  # fmt: skip
+STEPS = """\
+@@ avl.h, rot_left()
+ static inline struct avl_node *rot_left(struct avl_node *node) {
++    g_rotations++;
+
+@@ avl.h, rot_right()
+ static inline struct avl_node *rot_right(struct avl_node *node) {
++    g_rotations++;
+
+@@ avl.h
+ #include <stdint.h>
+
++static unsigned long g_rotations;
+"""
 
 
 @points(5, "every size")
@@ -155,7 +160,7 @@ int main(void) {
 }
 """,
             "is each node inserted from the root on, or walked to again and again?",
-            headers=HEADERS, edits=STEPS, flags=["-finstrument-functions"],
+            headers=HEADERS, change=STEPS, flags=["-finstrument-functions"],
         )  # fmt: skip
     work.expect(
         counted["malloc"] <= 3,

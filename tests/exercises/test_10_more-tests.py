@@ -1,79 +1,106 @@
 """10-more-tests: a test of the tree that notices more faults, and no faults where there are none."""
 from __future__ import annotations
 
-from typing import Dict, List, Set, Tuple
+from typing import Set
 
 import pytest
 
 from grading import Ran, Submission, edited, points
 from harness.process import status_text
 
-Edits = List[Tuple[str, str]]
-
-STOPS = "        if ((*link)->depth == old_depth && (*link)->cnt == old_cnt) {\n            return;\n        }\n"
-BROKEN: Dict[str, Edits] = {
-    "10-balanced-too-late": [("left == right + 2", "left == right + 3"), ("left + 2 == right", "left + 3 == right")],
-    "10-counts-left-behind": [
-        (
-            "if ((*link)->depth == old_depth && (*link)->cnt == old_cnt)",
-            "(void)old_cnt;\n        if ((*link)->depth == old_depth)",
-        )
-    ],
-    "10-removal-keeps-an-old-parent": [("    if (next->right) {\n        next->right->parent = next;\n    }\n", "")],
-    "10-rotation-loses-a-parent": [
-        (
-            "    node->right = inner;\n    if (inner) {\n        inner->parent = node;\n    }\n",
-            "    node->right = inner;\n",
-        )
-    ],
-    "10-single-rotation": [
-        (
-            (
-                "    if (avl_depth(node->left->left) < avl_depth(node->left->right)) {\n        node->left ="
-                " rot_left(node->left);\n    }\n"
-            ),
-            "",
-        )
-    ],
+BROKEN = {
+    "10-balanced-too-late": """\
+@@ avl.h, avl_fix()
+-        if (left == right + 2) {
++        if (left == right + 3) {
+             *link = avl_fix_left(node);
+-        } else if (left + 2 == right) {
++        } else if (left + 3 == right) {
+""",
+    "10-counts-left-behind": """\
+@@ avl.h, avl_fix()
+-        if ((*link)->depth == old_depth && (*link)->cnt == old_cnt) {
++        (void)old_cnt;
++        if ((*link)->depth == old_depth) {
+""",
+    "10-removal-keeps-an-old-parent": """\
+@@ avl.h, avl_del()
+-    if (next->right) {
+-        next->right->parent = next;
+-    }
+""",
+    "10-rotation-loses-a-parent": """\
+@@ avl.h, rot_left()
+-    if (inner) {
+-        inner->parent = node;
+-    }
+""",
+    "10-single-rotation": """\
+@@ avl.h, avl_fix_left()
+-    if (avl_depth(node->left->left) < avl_depth(node->left->right)) {
+-        node->left = rot_left(node->left);
+-    }
+""",
 }
-ONE_ROOT: Edits = [
-    ("// Restores every", "static struct avl_node **g_only_root;\n\n// Restores every"),
-    (
-        "        struct avl_node **link = root;\n",
-        "        struct avl_node **link = g_only_root;\n        (void)root;\n",
-    ),
-    (
-        "    avl_init(node);\n    node->parent = parent;\n",
-        "    avl_init(node);\n    if (!parent) {\n        g_only_root = root;\n    }\n    node->parent = parent;\n",
-    ),
-]
-FEW_BITS: Edits = [("    uint32_t depth;\n    uint32_t cnt;\n", "    uint16_t depth;\n    uint16_t cnt;\n")]
-NO_STOP: Edits = [(STOPS, "        (void)old_depth, (void)old_cnt;\n")]
+ONE_ROOT = """\
+@@ avl.h, after avl_fix_right()
++static struct avl_node **g_only_root;
+
+@@ avl.h, avl_fix()
+-        struct avl_node **link = root;
++        struct avl_node **link = g_only_root;
++        (void)root;
+
+@@ avl.h, avl_link()
+     avl_init(node);
++    if (!parent) {
++        g_only_root = root;
++    }
+"""
+FEW_BITS = """\
+@@ avl.h, avl_node
+-    uint32_t depth;
+-    uint32_t cnt;
++    uint16_t depth;
++    uint16_t cnt;
+"""
+NO_STOP = """\
+@@ avl.h, avl_fix()
+-        if ((*link)->depth == old_depth && (*link)->cnt == old_cnt) {
+-            return;
+-        }
++        (void)old_depth, (void)old_cnt;
+"""
 # As right as avl.h: other fields first, and a loop that is written in another way.
-WRITTEN_DIFFERENTLY: Edits = [
-    (
-        (
-            "    struct avl_node *parent;\n    struct avl_node *left;\n    struct avl_node *right;\n    uint32_t"
-            " depth;\n    uint32_t cnt;\n"
-        ),
-        (
-            "    uint32_t cnt;\n    uint32_t depth;\n    struct avl_node *right;\n    struct avl_node *left;\n   "
-            " struct avl_node *parent;\n"
-        ),
-    ),
-    (
-        "    while (node) {\n        struct avl_node *parent = node->parent;\n",
-        "    for (struct avl_node *parent; node; node = parent) {\n        parent = node->parent;\n",
-    ),
-    ("            return;\n        }\n        node = parent;\n", "            break;\n        }\n"),
-    (
-        "    if (!node->left || !node->right) {\n        avl_del_easy(root, node);\n        return;\n    }\n",
-        (
-            "    bool easy = !node->left || !node->right;\n    if (easy) {\n        avl_del_easy(root, node);\n       "
-            " return;\n    }\n"
-        ),
-    ),
-]
+WRITTEN_DIFFERENTLY = """\
+@@ avl.h, avl_node
+ struct avl_node {
++    uint32_t cnt;
++    uint32_t depth;
++    struct avl_node *right;
++    struct avl_node *left;
+     struct avl_node *parent;
+-    struct avl_node *left;
+-    struct avl_node *right;
+-    uint32_t depth;
+-    uint32_t cnt;
+
+@@ avl.h, avl_fix()
+-    while (node) {
+-        struct avl_node *parent = node->parent;
++    for (struct avl_node *parent; node; node = parent) {
++        parent = node->parent;
+             // ...
+-            return;
++            break;
+         }
+-        node = parent;
+
+@@ avl.h, avl_del()
+-    if (!node->left || !node->right) {
++    bool easy = !node->left || !node->right;
++    if (easy) {
+"""
 
 
 _passed: Set[str] = set()  # headers with which the learner's test has passed
@@ -103,10 +130,10 @@ def passes_with(work: Submission, header: str, what: str) -> None:
     _passed.add(header)
 
 
-def notices(work: Submission, edits: Edits, what: str, cause: str = "") -> None:
+def notices(work: Submission, change: str, what: str, cause: str = "") -> None:
     """The learner's test passes with the right header, and fails with the wrong one."""
     passes_with(work, right(work), "the right avl.h")
-    header = edited({"avl.h": right(work)}, {"avl.h": edits})["avl.h"]
+    header = edited({"avl.h": right(work)}, change)["avl.h"]
     work.expect(
         run(work, header).status != 0,
         came=f"your test_avl passes, although {what}",
@@ -119,7 +146,7 @@ def notices(work: Submission, edits: Edits, what: str, cause: str = "") -> None:
 def test_right_headers(work: Submission) -> None:
     """Your test_avl with the right avl.h, and with one that is as right but written a little differently."""
     passes_with(work, right(work), "the right avl.h")
-    other = edited({"avl.h": right(work)}, {"avl.h": WRITTEN_DIFFERENTLY})["avl.h"]
+    other = edited({"avl.h": right(work)}, WRITTEN_DIFFERENTLY)["avl.h"]
     passes_with(work, other, "an avl.h whose fields come in another order")
 
 
@@ -149,8 +176,8 @@ def test_own_fault(work: Submission) -> None:
 @points(2, "the five faults of answers.md")
 def test_broken(work: Submission) -> None:
     """Your test_avl with each of the five faults that the workbook knows of."""
-    for name, edits in BROKEN.items():
-        notices(work, edits, f"avl.h has the fault of {name}.fault", "was a part of the test left out that is needed?")
+    for name, change in BROKEN.items():
+        notices(work, change, f"avl.h has the fault of {name}.fault", "was a part of the test left out that is needed?")
 
 
 @points(2, "two trees")

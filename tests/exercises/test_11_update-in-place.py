@@ -5,19 +5,18 @@ from grading import Submission, points
 from harness.process import status_text
 from lab import passes
 
-COUNTED = {
-    "avl.h": [
-        ("struct avl_node {\n", "static unsigned g_linked, g_deleted;\nstruct avl_node {\n"),
-        (
-            "    avl_init(node);\n    node->parent = parent;\n",
-            "    g_linked++;\n    avl_init(node);\n    node->parent = parent;\n",
-        ),
-        (
-            "static inline void avl_del(struct avl_node **root, struct avl_node *node) {\n",
-            "static inline void avl_del(struct avl_node **root, struct avl_node *node) {\n    g_deleted++;\n",
-        ),
-    ]
-}
+COUNTED = """\
+@@ avl.h, before avl_node
++static unsigned g_linked, g_deleted;
+
+@@ avl.h, avl_link()
+     avl_init(node);
++    g_linked++;
+
+@@ avl.h, avl_del()
+ static inline void avl_del(struct avl_node **root, struct avl_node *node) {
++    g_deleted++;
+"""
 SET = r"""
 static const struct hash_key k_key = {11, 12};
 static struct zset g_set;
@@ -115,7 +114,7 @@ int main(void) {
 }
 """,
         "at an end there is no neighbour to pass; at equal scores the names decide",
-        headers=HEADERS, edits=COUNTED,
+        headers=HEADERS, change=COUNTED,
     )  # fmt: skip
 
 
@@ -153,7 +152,7 @@ int main(void) {
 }
 """,
         "may a pair have the score of its neighbour, and still stand on the wrong side of it?",
-        headers=HEADERS, edits=COUNTED,
+        headers=HEADERS, change=COUNTED,
     )  # fmt: skip
 
 

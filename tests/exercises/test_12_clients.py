@@ -53,26 +53,23 @@ def test_how_many(work: Submission) -> None:
         expect_clients(work, conn, 6, 0, "with five others")
         clock.close(others.pop())
         expect_clients(work, conn, 5, 0, "after one of six has closed")
-        clock.settle()
-        before = clock.polls
-        others.pop().shutdown_write()
-        clock.turn(before)
+        clock.noticed(others.pop().shutdown_write)
         expect_clients(work, conn, 4, 0, "after one more has ended its input, so that the server has closed it")
         clock.send(others[0], b"\7\0\0")
         expect_clients(work, conn, 4, 0, "after one has sent a part of a request")
         clock.send(others[1], wire.frame(b"nonsense"))
         expect_clients(work, conn, 4, 0, "after one has sent a bad request, and has not hung up")
-        clock.advance(3000)
+        clock.step(3000)
         conn.ask("get", "k", expect=None)
-        clock.advance(2001)
+        clock.step(2001)
         expect_clients(work, conn, 1, 0, "after all others have been timed out")
         others = [stack.enter_context(clock.connect(server)) for _ in range(100)]
         expect_clients(work, conn, 101, 0, "with a hundred others")
         for other in others:
             other.reset()
-        clock.advance(4000)
+        clock.step(4000)
         conn.ask("get", "k", expect=None)
-        clock.advance(1001)
+        clock.step(1001)
         expect_clients(work, conn, 1, 0, "after a hundred have gone with a reset")
 
 
@@ -83,29 +80,26 @@ def test_how_long(work: Submission) -> None:
     with Clock(work) as clock, clock.server(IDLE_TIMEOUT_MS=5000) as server, ExitStack() as stack:
         one, two, three = (stack.enter_context(clock.connect(server, rcvbuf=4096)) for _ in range(3))
         expect_clients(work, one, 3, 0, "when all three have just come")
-        clock.advance(700)
+        clock.step(700)
         expect_clients(work, one, 3, 700, "700 ms later: the two others have said nothing")
-        clock.advance(200)
+        clock.step(200)
         expect_clients(work, two, 3, 900, "200 ms later on the second one: the third has still said nothing")
         clock.send(three, b"\7\0\0\0")
         expect_clients(work, two, 3, 200, "after the third has sent the four bytes of a length")
-        clock.advance(100)
+        clock.step(100)
         expect_clients(work, one, 3, 100, "100 ms later: none has been idle for longer")
         clock.close(three)
         one.ask("set", "big", b"x" * size, expect=None)
-        clock.advance(50)
+        clock.step(50)
         expect_clients(work, two, 2, 50, "50 ms later, with two left")
         clock.send(one, wire.request("get", "big") * 3)
-        clock.advance(400)
+        clock.step(400)
         expect_clients(work, two, 2, 400, "400 ms after the first has asked for 18 MB, of which it has read nothing")
-        clock.settle()
-        before = clock.polls
-        one.recv_exactly(2 * size)
-        clock.turn(before)
-        clock.advance(30)
+        clock.noticed(lambda: one.recv_exactly(2 * size))
+        clock.step(30)
         expect_clients(work, two, 2, 30, "30 ms after it has read two thirds of them")
         clock.close(one)
-        clock.advance(1234)
+        clock.step(1234)
         expect_clients(work, two, 1, 0, "1234 ms later on the only one that is left: it was idle until it asked")
 
 
@@ -114,7 +108,7 @@ def test_without_a_timeout(work: Submission) -> None:
     """With IDLE_TIMEOUT_MS=0 nobody is timed out, and the numbers are the same."""
     with Clock(work) as clock, clock.server(IDLE_TIMEOUT_MS=0) as server, ExitStack() as stack:
         one, _ = (stack.enter_context(clock.connect(server)) for _ in range(2))
-        clock.advance(86_400_000)
+        clock.step(86_400_000)
         expect_clients(
             work, one, 2, 86_400_000, "with another that has said nothing for a day, under IDLE_TIMEOUT_MS=0"
         )

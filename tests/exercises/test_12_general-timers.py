@@ -204,9 +204,9 @@ def test_own_timeouts(work: Submission) -> None:
     with Clock(work) as clock, clock.server(IDLE_TIMEOUT_MS=5000) as server, ExitStack() as stack:
         conns = [stack.enter_context(clock.connect(server)) for _ in range(20)]
         timeout: Dict[Conn, int] = dict.fromkeys(conns, 5000)
-        due: Dict[Conn, int] = dict.fromkeys(conns, clock.now + 5000)
+        due: Dict[Conn, int] = dict.fromkeys(conns, clock.now_ms + 5000)
         for _ in range(100):
-            clock.advance(rng.randrange(8))
+            clock.step(rng.randrange(8))
             conn = rng.choice(conns)
             if rng.random() < 0.5:
                 ms = rng.choice([0, 900, 900, 1500, 5000, 7000, 2**31 - 1])
@@ -214,26 +214,26 @@ def test_own_timeouts(work: Submission) -> None:
                 timeout[conn] = ms
             else:
                 conn.ask("get", "k", expect=None)
-            due[conn] = clock.now + timeout[conn] if timeout[conn] else 2**62
+            due[conn] = clock.now_ms + timeout[conn] if timeout[conn] else 2**62
         while conns:
             first = min(conns, key=lambda conn: due[conn])
             if due[first] > 10**9:
                 break
             wait = clock.wait
             work.expect(
-                wait == due[first] - clock.now + 1,
+                wait == due[first] - clock.now_ms + 1,
                 came=f"the server means to wait {wait} ms",
-                expected=f"{due[first] - clock.now + 1} ms, for the connection that is due first",
+                expected=f"{due[first] - clock.now_ms + 1} ms, for the connection that is due first",
                 cause="which timer is the nearest? Is the timeout of each connection its own?",
             )
-            clock.advance(due[first] - clock.now + 1)
+            clock.step(due[first] - clock.now_ms + 1)
             for conn in list(conns):
-                gone = due[conn] < clock.now
+                gone = due[conn] < clock.now_ms
                 work.expect(
                     clock.is_open(conn) != gone,
                     came=(
                         f"a connection with a timeout of {timeout[conn]} ms is"
-                        f" {'still open' if gone else 'closed'} {clock.now - due[conn] + timeout[conn]} ms after it"
+                        f" {'still open' if gone else 'closed'} {clock.now_ms - due[conn] + timeout[conn]} ms after it"
                         " spoke last"
                     ),
                     expected="it is closed when more than its own timeout has passed",
@@ -242,7 +242,7 @@ def test_own_timeouts(work: Submission) -> None:
                     conns.remove(conn)
         for conn in conns:
             conn.ask("timeout", "50", expect=timeout[conn])
-        clock.advance(51)
+        clock.step(51)
         work.expect(
             not any(clock.is_open(conn) for conn in conns),
             came="a connection with a timeout of 50 ms is still open after 51 ms",
@@ -265,7 +265,7 @@ def test_arguments(work: Submission) -> None:
             conn.ask("timeout", expect=Err(wire.ERR_ARG))
             conn.ask("timeout", "2147483647", expect=idle)
             conn.ask("TIMEOUT", "0", expect=2147483647)
-            clock.advance(10**9)
+            clock.step(10**9)
             conn.ask("timeout", "1", expect=0)
 
 

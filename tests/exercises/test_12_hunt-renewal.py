@@ -21,10 +21,7 @@ def slow_reader(clock: Clock, server: Server, conn: Conn, times: int) -> None:
 
 def take_some(clock: Clock, conn: Conn) -> None:
     """It takes one of the replies; returns when the server has written on."""
-    clock.settle()
-    before = clock.polls
-    conn.recv_exactly(4 + 5 + SIZE)
-    clock.turn(before)
+    clock.noticed(lambda: conn.recv_exactly(4 + 5 + SIZE))
 
 
 @points(3, "others beside a slow client")
@@ -34,13 +31,13 @@ def test_others_beside_a_slow_client(work: Submission) -> None:
     with Clock(work) as clock, clock.server(IDLE_TIMEOUT_MS=TIMEOUT) as server, ExitStack() as stack:
         slow, early = (stack.enter_context(clock.connect(server, rcvbuf=4096)) for _ in range(2))
         slow_reader(clock, server, slow, 6)
-        clock.advance(10)
+        clock.step(10)
         early.ask("get", "k", expect=None)
-        clock.advance(10)
+        clock.step(10)
         late = stack.enter_context(clock.connect(server))
         silent = [("the one that came first", early), ("the one that came last", late)]
         for _ in range(2):
-            clock.advance(1990)
+            clock.step(1990)
             take_some(clock, slow)
         wait = clock.wait
         work.expect(
@@ -50,11 +47,11 @@ def test_others_beside_a_slow_client(work: Submission) -> None:
             cause="which connection stands first in the list, and since when has it been idle?",
         )
         for ms, expected in ((1010, "both"), (1, "the one that came last"), (9, "the one that came last"), (1, "none")):
-            clock.advance(ms)
-            there, _ = clock.open_and_closed(silent)
+            clock.step(ms)
+            there = ", ".join(name for name, conn in silent if clock.is_open(conn)) or "none"
             work.expect(
                 there == expected.replace("both", "the one that came first, the one that came last"),
-                came=f"{clock.now - BEGIN} ms after the beginning still open: {there}",
+                came=f"{clock.now_ms - BEGIN} ms after the beginning still open: {there}",
                 expected=f"{expected}: they were idle from 10 and from 20 ms on, and the timeout is 5000 ms",
                 cause="is the list in the order of the times in it?",
             )
@@ -68,7 +65,7 @@ def test_the_slow_client(work: Submission) -> None:
             slow_reader(clock, server, slow, 6)
             open_files = server.fd_count()
             for i in range(3):
-                clock.advance(3000)
+                clock.step(3000)
                 work.expect(
                     server.fd_count() == open_files,
                     came=f"it was closed after {3 * (i + 1)} s, although 3 s ago bytes had moved to it",
@@ -76,12 +73,12 @@ def test_the_slow_client(work: Submission) -> None:
                     cause="do bytes that are sent renew the time?",
                 )
                 take_some(clock, slow)
-            clock.advance(TIMEOUT)
+            clock.step(TIMEOUT)
             work.expect(
                 server.fd_count() == open_files, came="it was closed after 5000 ms without a byte",
                 expected="not before more than that",
             )  # fmt: skip
-            clock.advance(1)
+            clock.step(1)
             work.expect(
                 server.fd_count() < open_files, came="it is still open 5001 ms after the last byte",
                 expected="it is closed",
@@ -94,35 +91,35 @@ def test_to_the_millisecond(work: Submission) -> None:
     rng = random.Random(12)
     with Clock(work) as clock, clock.server(IDLE_TIMEOUT_MS=TIMEOUT) as server, ExitStack() as stack:
         conns = [stack.enter_context(clock.connect(server)) for _ in range(30)]
-        spoke: Dict[Conn, int] = {conn: clock.now for conn in conns}
+        spoke: Dict[Conn, int] = {conn: clock.now_ms for conn in conns}
         for _ in range(120):
-            clock.advance(rng.randrange(40))
+            clock.step(rng.randrange(40))
             conn = rng.choice(conns)
             conn.ask("get", "k", expect=None)
-            spoke[conn] = clock.now
+            spoke[conn] = clock.now_ms
         last = 0
         for conn in sorted(conns, key=lambda conn: spoke[conn]):
             due = spoke[conn] + TIMEOUT
-            if due > clock.now:
-                clock.advance(due - clock.now)
+            if due > clock.now_ms:
+                clock.step(due - clock.now_ms)
             if due > last:
                 work.expect(
                     clock.is_open(conn), came="a connection was closed when it had been idle for 5000 ms",
                     expected="more than 5000 ms",
                 )  # fmt: skip
             last = due
-            if due + 1 > clock.now:
-                clock.advance(1)
+            if due + 1 > clock.now_ms:
+                clock.step(1)
             work.expect(
                 not clock.is_open(conn),
-                came=f"a connection is still open {clock.now - spoke[conn]} ms after its last request",
+                came=f"a connection is still open {clock.now_ms - spoke[conn]} ms after its last request",
                 expected="closed after 5001 ms",
                 cause="is each connection in the place of the list that its time says?",
             )
-        clock.settle()
+        clock.rest()
         work.expect(
-            clock.polls < 1500,
-            came=f"poll() was called {clock.polls} times",
+            clock.rounds < 1500,
+            came=f"poll() was called {clock.rounds} times",
             expected="some 800 times at most: for 30 connections, 120 requests and their timers",
             cause="the loop must sleep until the first of the list is due",
         )

@@ -33,22 +33,22 @@ def test_trickling(work: Submission) -> None:
             IDLE_TIMEOUT_MS=1000, READ_TIMEOUT_MS=3000, WRITE_TIMEOUT_MS=0
         ) as server:
             with clock.connect(server) as conn:
-                clock.advance(700)
+                clock.step(700)
                 clock.send(conn, REQUEST[:first])
                 for i in range(first, first + 7):
-                    clock.advance(400)
+                    clock.step(400)
                     expect_there(
                         work, clock, conn, True, f"{(i - first + 1) * 400} ms after the first byte of a request",
                         "the limit is 3000 ms",
                         "does the time begin with the first byte, and not when the connection was accepted?",
                     )  # fmt: skip
                     clock.send(conn, REQUEST[i : i + 1])
-                clock.advance(200)
+                clock.step(200)
                 expect_there(
                     work, clock, conn, True, "3000 ms after the first byte of a request",
                     "it is closed when it was more than 3000 ms", "is the comparison the same as for idle connections?",
                 )  # fmt: skip
-                clock.advance(1)
+                clock.step(1)
                 expect_there(
                     work, clock, conn, False, "3001 ms after the first byte of a request",
                     "closed: the limit is 3000 ms for all of it", "do bytes that follow renew the time?",
@@ -58,7 +58,7 @@ def test_trickling(work: Submission) -> None:
     ) as server, clock.connect(server) as conn:
         for i in range(len(REQUEST) - 1):
             clock.send(conn, REQUEST[i : i + 1])
-            clock.advance(900)
+            clock.step(900)
             expect_there(
                 work, clock, conn, True, f"after {i + 1} bytes with READ_TIMEOUT_MS=0",
                 "there is no limit for a request", "0 means: no limit",
@@ -79,17 +79,17 @@ def test_one_after_another(work: Submission) -> None:
         for _ in range(3):
             conn.recv(None)
         for i in range(4):
-            clock.advance(800)
+            clock.step(800)
             expect_there(
                 work, clock, conn, True, f"at part {i + 2} of a stream in which no request took longer than 800 ms",
                 "each request has 1000 ms", cause,
             )  # fmt: skip
             conn.send(REQUEST[half:] + REQUEST[:half])
             conn.recv(None)
-        clock.advance(700)
+        clock.step(700)
         conn.send(REQUEST[half:])
         conn.recv(None)
-        clock.advance(4000)
+        clock.step(4000)
         expect_there(
             work, clock, conn, True, "4000 ms after a complete request",
             "no request has begun, and the limit for idling is 5000 ms",
@@ -97,9 +97,9 @@ def test_one_after_another(work: Submission) -> None:
         )  # fmt: skip
         conn.send(REQUEST + REQUEST[:half])
         conn.recv(None)
-        clock.advance(1000)
+        clock.step(1000)
         expect_there(work, clock, conn, True, "1000 ms after the first bytes of a request", "more than 1000 ms", cause)
-        clock.advance(1)
+        clock.step(1)
         expect_there(
             work, clock, conn, False,
             "1001 ms after the first bytes of a request, which came with the end of the one before", "closed", cause,
@@ -116,10 +116,7 @@ def slow_reader(clock: Clock, server: Server, stack: ExitStack, more: bytes = b"
 
 def take(clock: Clock, conn: Conn) -> None:
     """Takes a piece of the reply; returns when the server has written on."""
-    clock.settle()
-    before = clock.polls
-    conn.recv_exactly(PIECE)
-    clock.turn(before)
+    clock.noticed(lambda: conn.recv_exactly(PIECE))
 
 
 @points(3, "replies that are taken slowly")
@@ -128,18 +125,18 @@ def test_replies(work: Submission) -> None:
     with Clock(work) as clock, clock.server(
         IDLE_TIMEOUT_MS=2000, READ_TIMEOUT_MS=0, WRITE_TIMEOUT_MS=3000
     ) as server, ExitStack() as stack:
-        clock.settle()
+        clock.rest()
         files = server.fd_count()
         conn = slow_reader(clock, server, stack)
         for i in range(2):
-            clock.advance(1000)
+            clock.step(1000)
             take(clock, conn)
-        clock.advance(1000)
+        clock.step(1000)
         work.expect(
             server.fd_count() == files + 1, came="the connection is closed 3000 ms after its replies began to wait",
             expected="more than 3000 ms",
         )  # fmt: skip
-        clock.advance(1)
+        clock.step(1)
         work.expect(
             server.fd_count() == files,
             came="the connection is still open 3001 ms after its replies began to wait",
@@ -147,11 +144,11 @@ def test_replies(work: Submission) -> None:
             cause="do bytes that are taken renew the time?",
         )
         conn = slow_reader(clock, server, stack)
-        clock.advance(1900)
+        clock.step(1900)
         conn.recv_exactly(4 + 5 + SIZE)
         conn.unanswered.clear()
-        clock.settle()
-        clock.advance(1999)
+        clock.rest()
+        clock.step(1999)
         work.expect(
             server.fd_count() == files + 1,
             came="a connection was closed 3899 ms after its replies began to wait, though it has taken all of them",
@@ -161,10 +158,10 @@ def test_replies(work: Submission) -> None:
     with Clock(work) as clock, clock.server(
         IDLE_TIMEOUT_MS=0, READ_TIMEOUT_MS=1000, WRITE_TIMEOUT_MS=0
     ) as server, ExitStack() as stack:
-        clock.settle()
+        clock.rest()
         files = server.fd_count()
         conn = slow_reader(clock, server, stack, REQUEST[:9])
-        clock.advance(5000)
+        clock.step(5000)
         work.expect(
             server.fd_count() == files + 1,
             came="a connection was closed for a request of which a part lies behind replies that wait",
@@ -172,13 +169,13 @@ def test_replies(work: Submission) -> None:
             cause="does the timer run while the connection writes?",
         )
         conn.recv_exactly(4 + 5 + SIZE)
-        clock.settle()
-        clock.advance(1000)
+        clock.rest()
+        clock.step(1000)
         work.expect(
             server.fd_count() == files + 1, came="it was closed 1000 ms after the replies were through",
             expected="more than 1000 ms",
         )  # fmt: skip
-        clock.advance(1)
+        clock.step(1)
         work.expect(
             server.fd_count() == files, came="it is still open 1001 ms after the replies were through",
             expected="closed: a part of a request has been there since",
@@ -198,7 +195,7 @@ def test_sleep(work: Submission) -> None:
             conn = stack.enter_context(clock.connect(server))
             clock.send(conn, REQUEST[:9])
             slow_reader(clock, server, stack)
-            clock.advance(100)
+            clock.step(100)
             kinds = [ms for ms in (idle, read, write) if ms]
             expected = min(kinds) - 100 + 1 if kinds else -1
             came = clock.wait
@@ -212,4 +209,4 @@ def test_sleep(work: Submission) -> None:
                 expected=f"{expected} ms, when the first of them is due" if kinds else "for ever: all are 0",
                 cause="is the nearest of three deadlines taken?",
             )
-            clock.advance(max(kinds, default=0) + 1)
+            clock.step(max(kinds, default=0) + 1)

@@ -6,17 +6,21 @@ from contextlib import ExitStack
 from typing import Dict, List, Tuple
 
 from fake_clock import Clock
-from grading import Submission, points
+from grading import Counted, Submission, points
 from harness import Conn, Server
 
 TIMEOUT = 5000
 LATE = 100  # ms
-COUNTED = {
-    "dlist.h": [
-        ("#include <stdbool.h>\n", '#include <stdbool.h>\n\n#include "clock.h"\n'),
-        ("    target->prev->next = node;\n", "    target->prev->next = node;\n    fake_clock()->moves++;\n"),
-    ]
-}
+COUNTED = """\
+@@ dlist.h, dlist_insert_before()
+     target->prev->next = node;
++    count_mark();
+
+@@ dlist.h
+ #include <stdbool.h>
++
++void count_mark(void);
+"""
 
 
 @points(2, "answers as before")
@@ -25,22 +29,24 @@ def test_answers_as_before(work: Submission) -> None:
     work.chapter_tests("idle_connections_are_closed or zero_means_never or come_stall_and_go or half_a_request")
 
 
-def talk(clock: Clock, conns: List[Conn], ms: int, each_ms: int) -> int:
+def talk(clock: Clock, moved: Counted, conns: List[Conn], ms: int, each_ms: int) -> int:
     """All connections ask once, every each_ms, for ms milliseconds. Returns how often nodes were moved."""
-    before = clock.moves
+    moved.reset()
     for _ in range(ms // each_ms):
         for conn in conns:
             conn.ask("get", "k", expect=None)
-        clock.advance(each_ms)
-    return clock.moves - before
+        clock.step(each_ms)
+    return moved["mark"]
 
 
 @points(3, "how often nodes are moved")
 def test_moves(work: Submission) -> None:
     """A connection asks every millisecond for a second; then five of them do so; then they ask once every 100 ms."""
-    with Clock(work, COUNTED) as clock, clock.server(IDLE_TIMEOUT_MS=TIMEOUT) as server, ExitStack() as stack:
+    with Clock(work, COUNTED) as clock, work.count("mark") as moved, clock.server(
+        IDLE_TIMEOUT_MS=TIMEOUT
+    ) as server, ExitStack() as stack:
         conns = [stack.enter_context(clock.connect(server))]
-        came = talk(clock, conns, 1000, 1)
+        came = talk(clock, moved, conns, 1000, 1)
         work.expect(
             came <= 11,
             tried="one connection asks every millisecond, a thousand times",
@@ -53,7 +59,7 @@ def test_moves(work: Submission) -> None:
             came=f"its node was moved {came} times", expected="about 10 times: it must come to the end now and then",
         )  # fmt: skip
         conns += [stack.enter_context(clock.connect(server)) for _ in range(4)]
-        came = talk(clock, conns, 300, 1)
+        came = talk(clock, moved, conns, 300, 1)
         work.expect(
             10 <= came <= 20,
             tried="five connections ask in turn, every millisecond, for 300 ms",
@@ -61,8 +67,8 @@ def test_moves(work: Submission) -> None:
             expected="15 times, 3 for each",
             cause="does each connection have a time of its own at which it was moved?",
         )
-        clock.advance(200)
-        came = talk(clock, conns, 1000, 100)
+        clock.step(200)
+        came = talk(clock, moved, conns, 1000, 100)
         work.expect(
             came >= 45, tried="five connections ask once every 100 ms, ten times",
             came=f"nodes were moved {came} times", expected="about 50 times: 100 ms have passed each time",
@@ -74,24 +80,24 @@ def silence(clock: Clock, server: Server, stack: ExitStack) -> List[Tuple[int, i
     it was seen open last, and when it was seen closed first."""
     rng = random.Random(12)
     conns = [stack.enter_context(clock.connect(server)) for _ in range(12)]
-    spoke: Dict[Conn, int] = {conn: clock.now for conn in conns}
+    spoke: Dict[Conn, int] = {conn: clock.now_ms for conn in conns}
     for _ in range(400):
-        clock.advance(rng.choice([0, 1, 1, 2, 3, 7]))
+        clock.step(rng.choice([0, 1, 1, 2, 3, 7]))
         conn = rng.choice(conns)
         conn.ask("get", "k", expect=None)
-        spoke[conn] = clock.now
+        spoke[conn] = clock.now_ms
     seen: Dict[Conn, int] = dict.fromkeys(conns, 0)
     found: Dict[Conn, Tuple[int, int]] = {}
     last = max(spoke.values()) + TIMEOUT + LATE + 2
-    clock.advance(min(spoke.values()) + TIMEOUT - 50 - clock.now)
-    while clock.now <= last:
+    clock.step(min(spoke.values()) + TIMEOUT - 50 - clock.now_ms)
+    while clock.now_ms <= last:
         for conn in set(conns) - set(found):
-            idle = clock.now - spoke[conn]
+            idle = clock.now_ms - spoke[conn]
             if clock.is_open(conn):
                 seen[conn] = idle
             else:
                 found[conn] = (seen[conn], idle)
-        clock.advance(1)
+        clock.step(1)
     return [found.get(conn, (seen[conn], -1)) for conn in conns]
 
 
@@ -108,7 +114,7 @@ def test_nobody_early(work: Submission) -> None:
             )
     with Clock(work, COUNTED) as clock, clock.server(IDLE_TIMEOUT_MS=60) as server, clock.connect(server) as conn:
         for _ in range(20):
-            clock.advance(50)
+            clock.step(50)
             work.expect(clock.is_open(conn), tried="with IDLE_TIMEOUT_MS=60 a connection asks every 50 ms",
                         came="it was closed", expected="it stays: it has never been idle for 60 ms",
                         cause="is the time of the last byte written every time?")  # fmt: skip
@@ -120,7 +126,7 @@ def test_nobody_late(work: Submission) -> None:
     """The same twelve: is anyone closed more than 100 ms too late? And how often is poll() called when one of them is
     due?"""
     with Clock(work, COUNTED) as clock, clock.server(IDLE_TIMEOUT_MS=TIMEOUT) as server, ExitStack() as stack:
-        before = clock.polls
+        before = clock.rounds
         for seen, closed in silence(clock, server, stack):
             work.expect(
                 0 < closed <= TIMEOUT + LATE + 1,
@@ -132,23 +138,23 @@ def test_nobody_late(work: Submission) -> None:
                 ),
             )
         work.expect(
-            clock.polls - before < 900, came=f"poll() was called {clock.polls - before} times",
+            clock.rounds - before < 900, came=f"poll() was called {clock.rounds - before} times",
             expected="some 450 times, for 400 requests and twelve timers",
         )  # fmt: skip
     with Clock(work, COUNTED) as clock, clock.server(IDLE_TIMEOUT_MS=TIMEOUT) as server, clock.connect(server) as conn:
         conn.ask("get", "k", expect=None)
-        clock.advance(90)
+        clock.step(90)
         conn.ask("get", "k", expect=None)
-        clock.settle()
-        before = clock.polls
-        clock.advance(4911)
+        clock.rest()
+        before = clock.rounds
+        clock.step(4911)
         work.expect(
-            clock.polls - before <= 2,
+            clock.rounds - before <= 2,
             tried="a connection speaks 90 ms after it was moved, and falls silent",
-            came=f"poll() was called {clock.polls - before} times when its place in the list was due, and it was not",
+            came=f"poll() was called {clock.rounds - before} times when its place in the list was due, and it was not",
             expected="once at most",
         )
-        clock.advance(89)
+        clock.step(89)
         work.expect(clock.is_open(conn), came="it was closed after 5000 ms", expected="more than 5000 ms")
-        clock.advance(1 + LATE)
+        clock.step(1 + LATE)
         work.expect(not clock.is_open(conn), came="it is still open after 5101 ms", expected="closed")

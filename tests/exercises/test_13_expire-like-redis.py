@@ -36,10 +36,10 @@ def test_what_clients_see(work: Submission) -> None:
         for name, (command, reply) in commands.items():
             for ms in (1, 99, 100, 250):
                 fill(conn, ["k"], ms)
-                clock.advance(ms)
+                clock.step(ms)
                 conn.ask("get", "k", expect=b"v")
                 conn.ask("pttl", "k", expect=0)
-                clock.advance(1)
+                clock.step(1)
                 conn.ask(*command, expect=reply)
                 conn.ask("pttl", "k", expect=-1 if name in ("set", "zadd") else -2)
                 conn.ask("del", "k")
@@ -48,9 +48,9 @@ def test_what_clients_see(work: Submission) -> None:
         conn.pipeline([("persist", name) for name in names[0::4]], [1] * 15)
         conn.pipeline([("pexpire", name, "5000") for name in names[1::4]], [1] * 15)
         conn.pipeline([("set", name, "a longer value than it was") for name in names[2::4]], [None] * 15)
-        clock.advance(501)
+        clock.step(501)
         conn.pipeline([("pttl", name) for name in names], [-1, 4499, -1, -2] * 15)
-        clock.advance(10_000)
+        clock.step(10_000)
         conn.pipeline([("pttl", name) for name in names], [-1, -2, -1, -2] * 15)
         conn.pipeline([("get", name) for name in names[2::4]], [b"a longer value than it was"] * 15)
         conn.pipeline([("del", name) for name in names], [1, 0, 1, 0] * 15)
@@ -80,11 +80,11 @@ def test_rounds(work: Submission) -> None:
                 expected="100 ms at most: a round is every 100 ms",
                 cause="the loop does not know deadlines any more",
             )
-            clock.advance(200)
-            before = clock.polls
+            clock.step(200)
+            before = clock.rounds
             for _ in range(300):
-                clock.advance(10)
-            polls = clock.polls - before
+                clock.step(10)
+            polls = clock.rounds - before
             work.expect(
                 27 <= polls <= 33,
                 came=f"in 3000 ms without any client poll() was called {polls} times",
@@ -116,11 +116,11 @@ def test_nobody_asks(work: Submission) -> None:
                 [(rng.choice(["persist", "del"]), f"other{i}") for i in rng.sample(range(400), 400)], [1] * 400
             )
             conn.pipeline([("del", f"other{i}") for i in range(400)])
-            clock.advance(500)
+            clock.step(500)
             before = gone(freed)
             for _ in range(40 + 200 * (others > 0)):
-                clock.advance(100)
-            clock.advance(1)
+                clock.step(100)
+            clock.step(1)
             came = gone(freed) - before
             work.expect(
                 900 <= came <= 1020 if others else 1000 <= came <= 1020,
@@ -148,10 +148,10 @@ def test_work_of_a_round(work: Submission) -> None:
         IDLE_TIMEOUT_MS=0
     ) as server, server.connect() as conn:
         fill(conn, [f"k{i}" for i in range(3000)], 1000)
-        clock.advance(1000)
+        clock.step(1000)
         for i in range(8):
             before = gone(freed)
-            clock.advance(100)
+            clock.step(100)
             came = gone(freed) - before
             work.expect(
                 came <= 325,
@@ -168,10 +168,10 @@ def test_work_of_a_round(work: Submission) -> None:
     ) as server, server.connect() as conn:
         fill(conn, [f"stay{i}" for i in range(1900)], NONE)
         fill(conn, [f"go{i}" for i in range(20)], 100)
-        clock.advance(100)
+        clock.step(100)
         before = gone(freed)
         for _ in range(10):
-            clock.advance(100)
+            clock.step(100)
         came = gone(freed) - before
         work.expect(
             came <= 16,

@@ -1,4 +1,4 @@
-"""16-events: which calls are made, and what an event means."""
+"""18-events: which calls are made, and what an event means."""
 from __future__ import annotations
 
 from grading import Submission, points
@@ -24,10 +24,10 @@ def test_slow_reader(work: Submission) -> None:
     work.expect_answer(3, 2, form=NUMBER, cause="when does the first reply not go out, and when is the last one out?")
 
 
-@points(1, "left over")
-def test_left_over(work: Submission) -> None:
-    """Question 4: ten requests and a half."""
-    work.expect_answer(4, 10, form="a number of bytes", cause="how large is the block into which it is copied?")
+@points(1, "who waits for a turn")
+def test_who_waits_for_a_turn(work: Submission) -> None:
+    """Question 4: a connection that waits for us, and has bytes in its socket."""
+    work.expect_answer(4, 10, form=NUMBER, cause="what is so when each of these calls begins?")
 
 
 @points(1, "level")

@@ -1,4 +1,4 @@
-"""15-side-by-side: where the walks end, and in which order they fetch what they will look at."""
+"""17-side-by-side: where the walks end, and in which order they fetch what they will look at."""
 from __future__ import annotations
 
 import lab

@@ -1,4 +1,4 @@
-"""16-kick: a command that closes other connections, in the middle of a batch of events for them."""
+"""18-kick: a command that closes other connections, in the middle of a batch of events for them."""
 from __future__ import annotations
 
 from contextlib import ExitStack
@@ -36,7 +36,7 @@ def expect_end(work: Submission, conn: Conn, most: int = 0) -> None:
 @points(3, "kick")
 def test_kick(work: Submission) -> None:
     """Five clients have spoken, and one kicks the others. Then she goes on, and kicks again, twice in one write."""
-    with Server(16, env=PERTURB) as server:
+    with Server(18, env=PERTURB) as server:
         before = server.fd_count()
         with ExitStack() as stack:
             conns = [stack.enter_context(server.connect()) for _ in range(6)]
@@ -63,7 +63,7 @@ def test_one_batch(work: Submission) -> None:
     """The server is stopped; thirty clients set a key each, one of them kicks, and new ones connect. It goes on. What
     was set before the kick is there, and what was not is not set any more."""
     n = 30
-    with Server(16, env=PERTURB) as server:
+    with Server(18, env=PERTURB) as server:
         before = server.fd_count()
         for kicker in (0, 7, 29, 3, 15):
             with ExitStack() as stack:
@@ -100,7 +100,7 @@ def test_one_batch(work: Submission) -> None:
 @points(3, "who waits for a turn")
 def test_who_waits_for_a_turn(work: Submission) -> None:
     """Clients ask for long things, many times over, so that they wait for their turns; and are kicked."""
-    with Server(16, env=PERTURB) as server:
+    with Server(18, env=PERTURB) as server:
         before = server.fd_count()
         for _ in range(3):
             with server.connect() as kicker, ExitStack() as stack:

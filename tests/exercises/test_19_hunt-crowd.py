@@ -1,4 +1,4 @@
-"""16-hunt-crowd: what is left over of a request is kept, whatever stood in front of it, and no more than that."""
+"""19-hunt-crowd: what is left over of a request is kept, whatever stood in front of it, and no more than that."""
 from __future__ import annotations
 
 from contextlib import ExitStack
@@ -15,7 +15,7 @@ def test_cuts(work: Submission) -> None:
     """Five requests go out in two writes, cut at every place: in the first one, between two, in the last."""
     words = [["set", "a", "1"], ["get", "a"], ["set", "a", "22"], ["get", "a"], ["del", "a"]]
     data = b"".join(wire.request(*each) for each in words)
-    with Server(16) as server:
+    with Server(19) as server:
         for cut in range(1, len(data)):
             with server.connect(seconds=2) as conn, server.connect() as other:
                 conn.send(data[:cut])
@@ -35,7 +35,7 @@ def test_cuts(work: Submission) -> None:
 @points(2, "many in the middle")
 def test_many_in_the_middle(work: Submission) -> None:
     """A hundred clients have each sent some requests and the beginning of one more. Then all send the rest."""
-    with Server(16) as server, ExitStack() as stack:
+    with Server(19) as server, ExitStack() as stack:
         conns = [stack.enter_context(server.connect(seconds=3)) for _ in range(100)]
         requests = [wire.request("set", f"key{i}", f"value {i} " * (i * 7)) for i in range(100)]
         for i, conn in enumerate(conns):
@@ -53,7 +53,7 @@ def test_memory(work: Submission) -> None:
     """A hundred clients were busy and are idle; a hundred have sent some requests, and ten bytes of the next one."""
     memory, n = Memory(), 100
     for half, who in ((b"", "idle"), (wire.request("get", "nothing")[:10], "in the middle of a request")):
-        with Server(16, env={**memory.env, "IDLE_TIMEOUT_MS": "0"}) as server, ExitStack() as stack:
+        with Server(19, env={**memory.env, "IDLE_TIMEOUT_MS": "0"}) as server, ExitStack() as stack:
             other = stack.enter_context(server.connect())
             other.ask("set", "large", b"x" * 100_000, expect=None)
             before, fds = memory.bytes, server.fd_count()
@@ -73,4 +73,4 @@ def test_memory(work: Submission) -> None:
 @points(1, "the chapter's tests")
 def test_chapter(work: Submission) -> None:
     """The chapter's tests of messages in pieces, and of what is left over."""
-    work.chapter_tests("framing- or left_over or own_nothing")
+    work.chapter_tests("04- or left_over or own_nothing")

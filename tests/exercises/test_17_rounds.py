@@ -1,4 +1,4 @@
-"""15-rounds: how often lookups and walks wait, alone and in groups, and why that is what it is."""
+"""17-rounds: how often lookups and walks wait, alone and in groups, and why that is what it is."""
 from __future__ import annotations
 
 from typing import Dict, Tuple
@@ -11,7 +11,7 @@ READ = "is it the line with that size of groups, and the column of lookups or of
 
 def counted(work: Submission) -> Dict[int, Tuple[float, float]]:
     """What rounds.c prints: for each size of groups the waits of a lookup and of a walk."""
-    rows = [line.split() for line in work.variant(None, ["rounds"]).run("rounds").out.splitlines()[1:]]
+    rows = [line.split() for line in work.variant("", ["rounds"]).run("rounds").out.splitlines()[1:]]
     return {int(row[0]): (float(row[1]), float(row[2])) for row in rows}
 
 

@@ -1,4 +1,4 @@
-"""18-uses: how often the value of a key was used, counted where all commands find their keys."""
+"""22-uses: how often the value of a key was used, counted where all commands find their keys."""
 from __future__ import annotations
 
 from typing import Optional, Tuple
@@ -31,7 +31,7 @@ def hits_and_misses(conn: Conn) -> Tuple[int, int]:
 @points(3, "used, or asked about")
 def test_used_or_asked_about(work: Submission) -> None:
     """Commands that use a key, one after the other; then commands that ask about it."""
-    with Server(18) as server, server.connect() as conn:
+    with Server(22) as server, server.connect() as conn:
         uses(work, conn, "k", None, "nothing")
         do(conn, "set k 1")
         uses(work, conn, "k", 0, "set k 1, which creates it")
@@ -57,7 +57,7 @@ def test_used_or_asked_about(work: Submission) -> None:
 @points(3, "elsewhere")
 def test_elsewhere(work: Submission) -> None:
     """Keys that are overwritten, grow, are renamed, moved and copied."""
-    with Server(18) as server, server.connect() as conn:
+    with Server(22) as server, server.connect() as conn:
         do(conn, "set k v")
         for _ in range(10):
             do(conn, "get k")
@@ -93,7 +93,7 @@ def test_hits_and_misses(work: Submission) -> None:
     """The counters of `info stats`, which count commands that use a key and those that ask about it."""
     rows = [("get k", 1, 0), ("exists k no", 1, 1), ("touch k no", 1, 1), ("ttl k", 1, 0), ("type no", 0, 1),
             ("set k v", 0, 0), ("append k v", 0, 0), ("object encoding k", 1, 0), ("object uses k", 1, 0)]  # fmt: skip
-    with Server(18) as server, server.connect() as conn:
+    with Server(22) as server, server.connect() as conn:
         do(conn, "set k v")
         for line, hits, misses in rows:
             do(conn, "config resetstat")
@@ -107,5 +107,5 @@ def test_hits_and_misses(work: Submission) -> None:
 
 @points(2, "the chapter's tests")
 def test_chapter(work: Submission) -> None:
-    """Some tests of chapter 18."""
+    """Some tests of chapter 22."""
     work.chapter_tests("rename or move or copy or hits")

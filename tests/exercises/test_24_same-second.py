@@ -1,4 +1,4 @@
-"""18-same-second: an attack that has one slice of a cycle without a clock delete very many keys."""
+"""24-same-second: an attack that has one slice of a cycle without a clock delete very many keys."""
 from __future__ import annotations
 
 from typing import Dict, NamedTuple
@@ -9,21 +9,30 @@ from harness import Server
 MOST_SENT, LEAST_WEAK, MOST_STRONG = 1_000_000, 20_000, 15_000  # bytes, keys, keys
 
 # The server of the chapter, with the counter that the weak one has.
-COUNTS = {
-    "server.c": [
-        ("struct stats {\n", "struct stats {\n    size_t most_keys_a_slice;\n"),
-        (
-            "    g_data.stats.slices_cut_short += !in_time;\n",
-            "    g_data.stats.slices_cut_short += !in_time;\n    if (all.stale > g_data.stats.most_keys_a_slice) {\n"
-            "        g_data.stats.most_keys_a_slice = all.stale;\n    }\n",
-        ),
-        (
-            "    const struct stats *stats = &g_data.stats;\n",
-            "    const struct stats *stats = &g_data.stats;\n"
-            '    add_text(text, "most_keys_a_slice:%zu\\r\\n", stats->most_keys_a_slice);\n',
-        ),
-    ]
-}
+COUNTS = r"""
+@@ src/cycle.c, cycle
+     size_t slices_cut_short; // that had more to do
++    size_t most_keys_a_slice;
+
+@@ src/cycle.c, after slices_cut_short()
++size_t most_keys_a_slice(void) {
++    return cycle.most_keys_a_slice;
++}
+
+@@ src/cycle.c, run_cycle()
+     cycle.slices_cut_short += !in_time;
++    if (all.stale > cycle.most_keys_a_slice) {
++        cycle.most_keys_a_slice = all.stale;
++    }
+
+@@ src/server.h
+ size_t slices_cut_short(void);
++size_t most_keys_a_slice(void);
+
+@@ src/info.c, info_stats()
+     struct lookups lookups = get_lookups();
++    add_text(text, "most_keys_a_slice:%zu\r\n", most_keys_a_slice());
+"""
 
 
 class Attacked(NamedTuple):
@@ -42,7 +51,8 @@ def stats(server: Server) -> Dict[str, str]:
 def attack(work: Submission, weak: bool) -> Attacked:
     """Runs attack.py against the weak server or the chapter's."""
     which = "the weak server" if weak else "the server of the chapter"
-    build = work.stage(18, files={"server.c": work.starter("server.c")}) if weak else work.stage(18, COUNTS)
+    starter = {name: text for name, text in work.exercise.starter().items() if name.startswith("src/")}
+    build = work.stage(24, files=starter) if weak else work.stage(24, COUNTS)
     with work.count("read_bytes") as counted, build.server(env={"IDLE_TIMEOUT_MS": "0"}) as server:
         ran = work.run(["python3", work.path / "attack.py", str(server.port)], seconds=10)
         last = "".join(f"\n{line}" for line in ran.err.splitlines()[-1:])

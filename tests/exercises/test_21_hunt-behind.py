@@ -1,4 +1,4 @@
-"""17-hunt-behind: every request has one reply, whatever bytes an error repeats."""
+"""21-hunt-behind: every request has one reply, whatever bytes an error repeats."""
 from __future__ import annotations
 
 from typing import List, Sequence
@@ -15,7 +15,7 @@ def replies(work: Submission, requests: Sequence[Sequence[bytes]]) -> List[bytes
     """The line that answers each of these requests, all of which are refused. Behind each an `echo` is sent, so that
     a line too many shows."""
     lines = []
-    with Server(17) as server, server.connect() as conn:
+    with Server(21) as server, server.connect() as conn:
         for i, args in enumerate(requests):
             mark = b"%d" % i
             conn.send(array(*args) + array(b"echo", mark))

@@ -1,4 +1,4 @@
-"""18-hunt-backup: a walk returns every key that stays, also while the table grows or shrinks."""
+"""23-hunt-backup: a walk returns every key that stays, also while the table grows or shrinks."""
 from __future__ import annotations
 
 from typing import Set
@@ -37,7 +37,7 @@ def fill(conn: Conn, first: int, last: int) -> None:
 @points(2, "still, or growing")
 def test_grows(work: Submission) -> None:
     """40 keys that stay, and one more again and again, up to 600. After each: a walk over all keys."""
-    with Server(18) as server, server.connect() as conn:
+    with Server(23) as server, server.connect() as conn:
         conn.ask("mset", *(word for key in STAY for word in (key, "v")))
         walk(work, conn, "with 40 keys")
         for i in range(0, 600):
@@ -50,7 +50,7 @@ def test_grows(work: Submission) -> None:
 def test_shrinks(work: Submission) -> None:
     """2,000 keys of which all but 40 are deleted. From the last hundred on: a walk after each, and after each of 150
     commands behind them."""
-    with Server(18) as server, server.connect() as conn:
+    with Server(23) as server, server.connect() as conn:
         conn.ask("mset", *(word for key in STAY for word in (key, "v")))
         fill(conn, 0, 2000)
         conn.ask("del", *(f"other:{i}" for i in range(60, 2000)))
@@ -64,5 +64,5 @@ def test_shrinks(work: Submission) -> None:
 
 @points(2, "the chapter's tests")
 def test_chapter(work: Submission) -> None:
-    """The tests of chapter 18 that walk over keys."""
-    work.chapter_tests("scan")
+    """The tests of chapter 23 that walk over keys."""
+    work.chapter_tests("breathes or that_grows or that_shrinks or at_rest or match_and_type")

@@ -1,4 +1,4 @@
-"""17-client-reply: CLIENT REPLY ON, OFF and SKIP, as Redis has them."""
+"""21-client-reply: CLIENT REPLY ON, OFF and SKIP, as Redis has them."""
 from __future__ import annotations
 
 from grading import Submission, points
@@ -25,7 +25,7 @@ def talk(work: Submission, server: Server, sent: bytes, came: bytes) -> None:
 @points(2, "off and on")
 def test_off_and_on(work: Submission) -> None:
     """Commands between `off` and `on` are executed, and have no reply."""
-    with Server(17) as server:
+    with Server(21) as server:
         lines = b"set a 1\nclient reply off\nincr a\nget a\nclient reply on\nget a\n"
         talk(work, server, lines, b"+OK\r\n+OK\r\n$1\r\n2\r\n")
         talk(work, server, b"client reply on\nping\n", b"+OK\r\n+PONG\r\n")
@@ -36,7 +36,7 @@ def test_off_and_on(work: Submission) -> None:
 @points(2, "skip")
 def test_skip(work: Submission) -> None:
     """One reply is skipped: that of the next command."""
-    with Server(17) as server:
+    with Server(21) as server:
         talk(work, server, b"client reply skip\nping\necho 2\n", b"$1\r\n2\r\n")
         lines = b"ping\nclient reply skip\nping\nping\nclient reply skip\nping\necho e\n"
         talk(work, server, lines, b"+PONG\r\n+PONG\r\n$1\r\ne\r\n")
@@ -50,7 +50,7 @@ def test_skip(work: Submission) -> None:
 def test_errors(work: Submission) -> None:
     """Errors are silent as well. A wrong word behind `client reply`, or none, is an error, and changes nothing."""
     syntax, count = b"-ERR syntax error\r\n", b"-ERR wrong number of arguments for 'client|reply' command\r\n"
-    with Server(17) as server:
+    with Server(21) as server:
         talk(work, server, b"client reply off\nno such\nget\nclient reply x\nclient reply on\n", b"+OK\r\n")
         talk(work, server, b"client reply skip\nno such\nping\n", b"+PONG\r\n")
         talk(work, server, b"client reply maybe\nping\n", syntax + b"+PONG\r\n")
@@ -72,7 +72,7 @@ def test_errors(work: Submission) -> None:
 @points(1, "others")
 def test_others(work: Submission) -> None:
     """A connection is silent; one that was there before, and one that comes later, are not."""
-    with Server(17) as server, server.connect() as before, server.connect() as silent:
+    with Server(21) as server, server.connect() as before, server.connect() as silent:
         before.ask("echo", "x", expect="x")
         silent.send(b"client reply off\nset k v\n")
         before.ask("echo", "x", expect="x")
@@ -86,7 +86,7 @@ def test_others(work: Submission) -> None:
 @points(1, "the table")
 def test_table(work: Submission) -> None:
     """`command info client|reply`: the name and the arity."""
-    with Server(17) as server, server.connect() as conn:
+    with Server(21) as server, server.connect() as conn:
         conn.send(b"command info client|reply\n")
         begin = b"*1\r\n*10\r\n$12\r\nclient|reply\r\n:3\r\n"
         conn.expect_bytes(begin)
