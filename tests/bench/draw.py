@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from html import escape
 from pathlib import Path
 from typing import Dict, List, Sequence, Tuple
@@ -34,17 +35,12 @@ def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
 
 
 def save(path: Path, title: str, caption: str, height: float, parts: Sequence[str]) -> None:
-    words = caption.split()
-    lines: List[str] = [""]
-    for word in words:
-        if len(lines[-1]) + len(word) > 115:
-            lines.append("")
-        lines[-1] += word + " "
-    bottom = height + 14 * len(lines) + 8
+    rows = textwrap.wrap(caption, 115)
+    bottom = height + 14 * len(rows) + 8
     body = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom:.0f}" role="img">',
         f"<title>{escape(title)}</title>", STYLE, text(12, 22, title, "title"), *parts,
-        *(text(12, height + 14 * (i + 1), words.strip(), "small") for i, words in enumerate(lines)),
+        *(text(12, height + 14 * i, row, "small") for i, row in enumerate(rows, 1)),
         "</svg>",
     ]  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -81,71 +77,58 @@ def bars(path: Path, title: str, unit: str, caption: str,
     save(path, title, caption, y + 28, parts)
 
 
-def lines(path: Path, title: str, x_unit: str, y_unit: str, caption: str,
-          series: Dict[str, List[Tuple[float, float]]]) -> None:  # fmt: skip
-    """Lines on two logarithmic axes: {name: [(x, y), ...]}."""
-    points = [p for line_points in series.values() for p in line_points]
-    x_low, x_high = min(x for x, _ in points), max(x for x, _ in points)
-    y_low = 10 ** math.floor(math.log10(min(y for _, y in points)))
-    y_high = 10 ** math.ceil(math.log10(max(y for _, y in points) * 1.0001))
-    left, bottom, right = 70, 330, WIDTH - 190
+class Axis:
+    """From a low value to a high one, with marks: from 0 in round steps, or of a logarithm."""
 
-    def at(x: float, y: float) -> Tuple[float, float]:
-        across = math.log(x / x_low) / math.log(x_high / x_low) if x_high > x_low else 0.5
-        up = math.log(y / y_low) / math.log(y_high / y_low)
-        return left + across * (right - left), bottom - up * (bottom - TOP)
+    def __init__(self, values: Sequence[float], start: float, end: float, marks: Sequence[float] = ()) -> None:
+        self.start, self.end, self.log = start, end, bool(marks)
+        step = round_step(max(values))
+        self.marks = marks or [i * step for i in range(int(max(values) / step) + 1)]
+        self.low, self.high = (marks[0], marks[-1]) if marks else (0.0, max(values))
 
-    parts = []
-    y = y_low
-    while y <= y_high * 1.001:
-        level = at(x_low, y)[1]
-        parts += [line(left, level, right, level, "grid"), text(left - 6, level + 4, number(y), "", "end")]
-        y *= 10
-    for x in sorted({x for x, _ in points}):
-        parts.append(text(at(x, y_low)[0], bottom + 16, number(x), "", "middle"))
-    parts += [line(left, bottom, right, bottom, "axis"), line(left, TOP, left, bottom, "axis")]
-    parts.append(text((left + right) / 2, bottom + 34, x_unit, "small", "middle"))
-    parts.append(text(12, TOP - 9, y_unit, "small"))
-    for i, (name, line_points) in enumerate(series.items()):
-        colour = COLOURS[i % len(COLOURS)]
-        places = [at(x, y) for x, y in line_points]
-        path_points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        parts.append(f'<polyline points="{path_points}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in places]
-        parts.append(f'<rect x="{right + 14}" y="{TOP + 18 * i}" width="12" height="12" fill="{colour}"/>')
-        parts.append(text(right + 32, TOP + 11 + 18 * i, name))
-    save(path, title, caption, bottom + 44, parts)
+    def at(self, value: float) -> float:
+        """Where on the picture a value is."""
+        if self.low == self.high:
+            share = 0.5
+        elif self.log:
+            share = math.log(value / self.low) / math.log(self.high / self.low)
+        else:
+            share = (value - self.low) / (self.high - self.low)
+        return self.start + share * (self.end - self.start)
 
 
-def step_of(high: float) -> float:
-    """A round distance of grid lines, some five of them up to `high`."""
+def round_step(high: float) -> float:
+    """A round distance of marks, some five of them up to `high`."""
     power = 10 ** math.floor(math.log10(high / 5))
     return power * next(factor for factor in (1, 2, 5, 10) if power * factor * 5.5 >= high)
 
 
-def course(path: Path, title: str, x_unit: str, y_unit: str, caption: str,
-           series: Dict[str, List[Tuple[float, float]]]) -> None:  # fmt: skip
-    """Lines over time, on two axes that begin at 0: {name: [(x, y), ...]}."""
-    x_high, y_high = (max(point[i] for points in series.values() for point in points) for i in (0, 1))
+def decades(values: Sequence[float]) -> List[float]:
+    """The powers of ten around all of these."""
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values) * 1.0001))
+    return [10.0**power for power in range(low, high + 1)]
+
+
+def lines(path: Path, title: str, x_unit: str, y_unit: str, caption: str,
+          series: Dict[str, List[Tuple[float, float]]], log: bool = False) -> None:  # fmt: skip
+    """Lines on two axes from 0: {name: [(x, y), ...]}. With log, both are logarithmic, and each point is marked."""
+    xs, ys = zip(*(point for points in series.values() for point in points))
     left, bottom, right = 70, 330, WIDTH - 190
-
-    def at(x: float, y: float) -> Tuple[float, float]:
-        return left + x / x_high * (right - left), bottom - y / y_high * (bottom - TOP - 10)
-
+    across = Axis(xs, left, right, sorted(set(xs)) if log else ())
+    up = Axis(ys, bottom, TOP, decades(ys) if log else ())
     parts = []
-    for i in range(int(y_high / step_of(y_high)) + 1):
-        level = i * step_of(y_high)
-        parts += [line(left, at(0, level)[1], right, at(0, level)[1], "grid"),
-                  text(left - 6, at(0, level)[1] + 4, number(level), "", "end")]  # fmt: skip
-    for i in range(int(x_high / step_of(x_high)) + 1):
-        parts.append(text(at(i * step_of(x_high), 0)[0], bottom + 16, number(i * step_of(x_high)), "", "middle"))
+    for y in up.marks:
+        parts += [line(left, up.at(y), right, up.at(y), "grid"), text(left - 6, up.at(y) + 4, number(y), "", "end")]
+    parts += [text(across.at(x), bottom + 16, number(x), "", "middle") for x in across.marks]
     parts += [line(left, bottom, right, bottom, "axis"), line(left, TOP, left, bottom, "axis")]
     parts.append(text((left + right) / 2, bottom + 34, x_unit, "small", "middle"))
     parts.append(text(12, TOP - 9, y_unit, "small"))
     for i, (name, points) in enumerate(series.items()):
         colour = COLOURS[i % len(COLOURS)]
-        path_points = " ".join("%.1f,%.1f" % at(x, y) for x, y in points)
+        places = [(across.at(x), up.at(y)) for x, y in points]
+        path_points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
         parts.append(f'<polyline points="{path_points}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in places if log]
         parts.append(f'<rect x="{right + 14}" y="{TOP + 18 * i}" width="12" height="12" fill="{colour}"/>')
         parts.append(text(right + 32, TOP + 11 + 18 * i, name))
     save(path, title, caption, bottom + 44, parts)

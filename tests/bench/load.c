@@ -14,7 +14,6 @@
 // each goes over a new connection, and its latency begins before connect().
 
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -95,7 +94,6 @@ static struct {
     long ttl_ms;
     long every_ms;
     bool reconnect;
-    int pid;
 } opt = {
     .port = 1234,
     .proto = PROTO_TAGGED,
@@ -540,46 +538,6 @@ static bool receive(struct conn *conn) {
     return conn->done == opt.pipeline;
 }
 
-// ---- the server's own figures ----
-
-// Returns the processor time of all threads of the server so far, in nanoseconds; 0 without --pid.
-static int64_t server_cpu_ns(void) {
-    int64_t sum = 0;
-    char path[300];
-    snprintf(path, sizeof(path), "/proc/%d/task", opt.pid);
-    DIR *dir = opt.pid ? opendir(path) : NULL;
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        snprintf(path, sizeof(path), "/proc/%d/task/%s/schedstat", opt.pid, entry->d_name);
-        FILE *file = entry->d_name[0] != '.' ? fopen(path, "r") : NULL;
-        long long ns;
-        if (file && fscanf(file, "%lld", &ns) == 1) {
-            sum += ns;
-        }
-        if (file) {
-            fclose(file);
-        }
-    }
-    if (dir) {
-        closedir(dir);
-    }
-    return sum;
-}
-
-// Returns the resident memory of the server in KiB; 0 without --pid.
-static long server_rss_kb(void) {
-    char path[64], line[256];
-    snprintf(path, sizeof(path), "/proc/%d/status", opt.pid);
-    FILE *file = opt.pid ? fopen(path, "r") : NULL;
-    long kb = 0;
-    while (file && fgets(line, sizeof(line), file)) {
-        sscanf(line, "VmRSS: %ld", &kb);
-    }
-    if (file) {
-        fclose(file);
-    }
-    return kb;
-}
-
 // ---- main ----
 
 static void on_signal(int sig) {
@@ -591,7 +549,7 @@ __attribute__((noreturn)) static void usage(const char *program) {
     msg("usage: %s [--port N] [--proto world|raw|echo|status|tagged|resp] [--conns N] [--idle N]\n"
         "    [--pipeline N] [--seconds S] [--keys N] [--value-size N] [--mix OP=WEIGHT,...] "
         "[--fill [--first N]]\n"
-        "    [--large SIZE] [--offset-max N] [--ttl MS] [--every MS [--reconnect]] [--pid SERVER]\n"
+        "    [--large SIZE] [--offset-max N] [--ttl MS] [--every MS [--reconnect]]\n"
         "ops: ping get set del zadd zquery zoff expire",
         program);
     exit(2);
@@ -633,7 +591,6 @@ static void parse_options(int argc, char **argv) {
         {"ttl", 1, 0, 't'},
         {"every", 1, 0, 'e'},
         {"reconnect", 0, 0, 'r'},
-        {"pid", 1, 0, 'I'},
         {0},
     };
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -689,9 +646,6 @@ static void parse_options(int argc, char **argv) {
             break;
         case 'r':
             opt.reconnect = true;
-            break;
-        case 'I':
-            opt.pid = atoi(optarg);
             break;
         default:
             usage(argv[0]);
@@ -752,15 +706,12 @@ int main(int argc, char **argv) {
     }
 
     g_data.next_id = opt.first;
-    int64_t cpu = server_cpu_ns();
     g_data.start_ns = now_ns();
     run(conns);
     double seconds = (double)(now_ns() - g_data.start_ns) / 1e9;
-    double cpu_ns = (double)(server_cpu_ns() - cpu);
     double n = g_data.requests ? (double)g_data.requests : NAN;
     printf("{\"requests\": %llu, \"missing\": %llu, \"seconds\": %.6f, \"rate\": %.1f, "
-           "\"p50_us\": %.3f, \"p99_us\": %.3f, \"p999_us\": %.3f, \"max_us\": %.3f, "
-           "\"cpu_ns\": %.1f, \"rss_kb\": %ld}\n",
+           "\"p50_us\": %.3f, \"p99_us\": %.3f, \"p999_us\": %.3f, \"max_us\": %.3f}\n",
            (unsigned long long)g_data.requests,
            (unsigned long long)g_data.missing,
            seconds,
@@ -768,7 +719,5 @@ int main(int argc, char **argv) {
            percentile_us(0.5),
            percentile_us(0.99),
            percentile_us(0.999),
-           (double)g_data.max_ns / 1e3,
-           cpu_ns / n,
-           server_rss_kb());
+           (double)g_data.max_ns / 1e3);
 }

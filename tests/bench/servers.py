@@ -1,38 +1,37 @@
-"""Starting the servers that are measured, and putting load on them."""
+"""The servers that are measured, and the load on them."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import signal
-import socket
 import subprocess
-import time
+import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence
+from typing import Dict, List, Optional, Sequence, Tuple
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 BUILD = ROOT / "build" / "bench"
+sys.path[1:1] = [str(ROOT / "tests"), str(ROOT / "tests" / "tools")]
+
+import changeform  # noqa: E402
+import exercises  # noqa: E402
+import harness  # noqa: E402
+from harness.codec import codec  # noqa: E402
 
 Result = Dict[str, float]
+CHAPTERS = harness.settings.CHAPTERS
+LAST = CHAPTERS[-1]
+PROTOCOLS = {0: "echo", 4: "world", 5: "raw", 6: "echo", 7: "status", 8: "status"}  # in the words of load.c
 
 
-def processors() -> List[int]:
-    """Those that this program may use. The first is the server's, the last the client's; one in between, where
-    there is one, that of a probe."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return []
-
-
-def pin(role: str) -> None:
-    """Runs in the child: binds it to its processor, where there are two and the system can."""
-    cpus = processors()
-    if len(cpus) > 1:
-        os.sched_setaffinity(0, {cpus[{"server": 0, "probe": len(cpus) // 2, "load": -1}[role]]})
+def processor_of(role: str) -> int:
+    """Where a role runs: the server on the first processor, the load on the last, a probe between them, where there
+    is one."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return cpus[{"server": 0, "probe": len(cpus) // 2, "load": -1}[role]]
 
 
 def hurry() -> bool:
@@ -40,7 +39,7 @@ def hurry() -> bool:
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
         return True
-    except (OSError, AttributeError):
+    except OSError:
         return False
 
 
@@ -52,100 +51,101 @@ def may_hurry() -> bool:
     return allowed
 
 
-def compiled(source: Path, name: str, include: Optional[Path] = None) -> Path:
-    """Builds one program into build/bench/; returns its path. Ends with the compiler's message."""
+def compiled(source: Path, name: str, include: Optional[Path] = None, more: Sequence[Path] = ()) -> Path:
+    """Builds one program into build/bench/, of a file and of `more` where there are several; returns its path. Ends
+    with the compiler's message."""
     BUILD.mkdir(parents=True, exist_ok=True)
     out = BUILD / name
     includes = [f"-I{path}" for path in (include, ROOT / "common") if path]
     command = [os.environ.get("CC", "cc"), "-std=gnu11", "-O2", "-g", *includes]
-    subprocess.run([*command, str(source), "-o", str(out), "-pthread", "-lm"], check=True)
+    if subprocess.run([*command, str(source), *map(str, more), "-o", str(out), "-pthread", "-lm"]).returncode != 0:
+        raise SystemExit(f"{source} does not compile")
     return out
 
 
-def variant(name: str, file: str, old: str, new: str, program: str) -> Path:
-    """Builds `program` with one line of `file` changed (paths from the root); returns its path."""
+def variant(name: str, program: str, file: str, old: str, new: str) -> Path:
+    """Builds `program` with one line changed, of itself or of a header (paths from the root); returns its path.
+
+    chapters/NN/server.c stands for all of src/ where the server is there; the line may be in any file of it.
+    """
+    stage = ROOT / Path(program).parent
+    own = [stage / part for part in exercises.of_stage([Path(program).name], stage.name)]
+    paths = [*(ROOT / "common").glob("*.h"), *own]
+    tree = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths}
+    change = changeform.parse(f"@@ {file}\n-{old}\n+{new}\n", name)
     folder = BUILD / f"{name}-src"
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(ROOT / "common", folder)
-    changed = folder / Path(file).name
-    text = (ROOT / file).read_text()
-    if text.count(old) != 1:
-        raise SystemExit(f"{file}: expected to find once: {old}")
-    changed.write_text(text.replace(old, new))
-    source = folder / Path(program).name
-    if source != changed:
-        shutil.copy(ROOT / program, source)
-    return compiled(source, name, folder)
+    for path, text in changeform.apply(tree, change).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    first, *more = [folder / path.relative_to(ROOT) for path in own if path.suffix == ".c"]
+    return compiled(first, name, folder / "common", more)
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class Candidate:
-    """A server to measure: what to run, and the protocol it speaks (load.c knows them)."""
+    """A server to measure: what to run, and the chapter whose protocol it speaks (0: it echoes)."""
 
     name: str
-    command: List[str]
-    proto: str
-    port_option: bool = False  # it takes --port, as redis-server does, and no PORT
+    command: Tuple[str, ...]
+    chapter: int
 
+    @property
+    def protocol(self) -> str:
+        return PROTOCOLS.get(self.chapter, "tagged" if self.chapter < 20 else "resp")
 
-def redis() -> Optional[Candidate]:
-    """redis-server without persistence; None where it is not installed."""
-    path = shutil.which("redis-server")
-    if not path:
-        return None
-    return Candidate("redis", [path, "--save", "", "--appendonly", "no"], "resp", port_option=True)
+    @property
+    def echoes(self) -> bool:
+        """It sends messages, and knows no commands."""
+        return self.chapter < 7
 
 
 def chapter(number: int) -> Candidate:
-    proto = {4: "world", 5: "raw", 6: "echo", 7: "status", 8: "status"}.get(number, "tagged" if number < 17 else "resp")
-    return Candidate(f"{number:02d}", [str(ROOT / "build/test" / f"{number:02d}/server")], proto)
+    return Candidate(f"{number:02d}", (str(ROOT / f"build/test/{number:02d}/server"),), number)
 
 
-class Server:
+def redis() -> List[Candidate]:
+    """redis-server; none where it is not installed."""
+    path = shutil.which("redis-server")
+    return [Candidate("redis", (path,), LAST)] if path else []
+
+
+class Server(harness.Server):
     """A running candidate: with Server(candidate) as server: server.load(mix="get")"""
 
     def __init__(self, candidate: Candidate) -> None:
+        env = {"IDLE_TIMEOUT_MS": "0"}
+        super().__init__(candidate.chapter, env=env, command=candidate.command, cwd=str(BUILD), early=True)
         self.candidate = candidate
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
 
     def __enter__(self) -> "Server":
-        command = self.candidate.command + (["--port", str(self.port)] if self.candidate.port_option else [])
-        env = {**os.environ, "PORT": str(self.port), "IDLE_TIMEOUT_MS": "0"}
-        self.process = subprocess.Popen(
-            command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            cwd=BUILD, preexec_fn=lambda: pin("server"),
-        )  # fmt: skip
-        end = time.monotonic() + 10
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port)).close()
-                return self
-            except OSError:
-                if time.monotonic() > end or self.process.poll() is not None:
-                    raise SystemExit(f"{self.candidate.name} does not come up: {command[0]}")
-                time.sleep(0.02)
+        super().__enter__()
+        for thread in os.listdir(f"/proc/{self.pid}/task"):
+            os.sched_setaffinity(int(thread), {processor_of("server")})
+        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+    def encode(self, *words: object) -> bytes:
+        """One command, in the candidate's protocol."""
+        return codec(self.chapter).request(*words)
+
+    def exchange(self, times: int, value: object, *words: object) -> Tuple[bytes, int]:
+        """The same command many times, and the size of the replies with this value to it."""
+        return self.encode(*words) * times, len(codec(self.chapter).reply(value, *words)) * times
+
+    def ask(self, *words: object) -> object:
+        """The reply to one command on a connection of its own."""
+        with self.connect() as conn:
+            return conn.ask(*words)
 
     def start_load(self, probe: bool = False, **options: object) -> "subprocess.Popen[str]":
         """Starts the load generator; an option fill=True becomes --fill. A probe waits for no other program, where
         the system allows that."""
-        words = [str(BUILD / "load"), "--port", str(self.port), "--proto", self.candidate.proto]
-        words += ["--pid", str(self.process.pid)]
+        words = [str(BUILD / "load"), "--port", str(self.port), "--proto", self.candidate.protocol]
         for name, value in options.items():
             words.append("--" + name.replace("_", "-"))
             words += [] if value is True else [str(value)]
 
         def prepare() -> None:
-            pin("probe" if probe else "load")
+            os.sched_setaffinity(0, {processor_of("probe" if probe else "load")})
             if probe:
                 hurry()
 
@@ -155,44 +155,9 @@ class Server:
         """Runs the load generator to its end; returns its figures."""
         return finish(self.start_load(**options))
 
-    def rss_bytes(self) -> int:
-        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) * 1024
-        return 0
-
-    def encode(self, *words: bytes) -> bytes:
-        """One command, in the candidate's protocol."""
-        if self.candidate.proto == "resp":
-            return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words)
-        body = len(words).to_bytes(4, "little") + b"".join(len(w).to_bytes(4, "little") + w for w in words)
-        return len(body).to_bytes(4, "little") + body
-
-    def ask(self, *words: str) -> bytes:
-        """Sends one command on a connection of its own; returns what comes back first."""
-        with socket.create_connection(("127.0.0.1", self.port)) as sock:
-            sock.sendall(self.encode(*(word.encode() for word in words)))
-            return sock.recv(4096)
-
-    def set_all(self, keys: Sequence[bytes]) -> float:
-        """Sets keys in pipelines of 1000; returns the server's processor time for each, in nanoseconds (Linux)."""
-        expected = b"+OK\r\n" if self.candidate.proto == "resp" else b"\1\0\0\0\0"
-        before = self.cpu_ns()
-        with socket.create_connection(("127.0.0.1", self.port)) as sock:
-            for i in range(0, len(keys), 1000):
-                batch = [self.encode(b"set", key, b"v") for key in keys[i : i + 1000]]
-                sock.sendall(b"".join(batch))
-                replies = sock.recv(5 * len(batch), socket.MSG_WAITALL)
-                if replies != expected * len(batch):
-                    raise SystemExit(
-                        f"{self.candidate.name} answered to a set of {keys[i]!r} and others: {replies[:99]!r}"
-                    )
-        return (self.cpu_ns() - before) / len(keys)
-
-    def cpu_ns(self) -> int:
-        """The processor time of all of its threads so far."""
-        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
-        return sum(int(task.read_text().split()[0]) for task in tasks)
+    def fill(self, mix: str, keys: int, **options: object) -> None:
+        """Sends a command for each key, in pipelines."""
+        self.load(mix=mix, fill=True, keys=keys, pipeline=100, **options)
 
 
 def finish(process: "subprocess.Popen[str]") -> Result:

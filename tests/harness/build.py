@@ -5,6 +5,7 @@ import fcntl
 import os
 import re
 import subprocess
+from pathlib import Path
 from typing import Dict, List
 
 from . import settings
@@ -45,6 +46,17 @@ def _make(chapter: int) -> str:
     if done.returncode:
         return f"chapter {chapter:02} does not build: {' '.join(words)}\n{done.stdout.rstrip()}"
     return ""
+
+
+def compile_lines(readme: str) -> List[str]:
+    """The lines of a README.md that compile a program."""
+    return re.findall(r"^cc .*\.c -o \w+$", readme, re.M)
+
+
+def sources(chapter: int) -> Path:
+    """The chapter's folder with the sources of the programs that are tested: of a fault, the wrong ones."""
+    wrong = settings.build_dir() / "src" / "chapters" / f"{chapter:02}"
+    return wrong if wrong.exists() else ROOT / "chapters" / f"{chapter:02}"
 
 
 def program(chapter: int, name: str) -> List[str]:

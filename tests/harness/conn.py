@@ -16,7 +16,7 @@ from . import diagnose, hints, resp, settings, wire
 from .codec import codec, requests
 from .failure import NO_CAUSE, Cause, Failure, cause
 from .settings import limit
-from .wire import Arg, Err
+from .wire import Arg
 
 if TYPE_CHECKING:
     from .process import Server
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 __tracebackhide__ = settings.__tracebackhide__
 
 ANY = object()  # expect=ANY: whatever comes
-SOON = 0.4  # seconds in which a server that is alive and well has answered
-SHOWN = 1 << 18  # bytes of what was sent that a failure looks at
 
 
 class Conn:
@@ -47,7 +45,7 @@ class Conn:
         self.port = server if isinstance(server, int) else server.port
         self.chapter = chapter if chapter is not None else getattr(server, "chapter")
         self.codec = codec(self.chapter)
-        self.version = 2  # of RESP, from 17 on
+        self.version = 2  # of RESP, from 20 on
         self.seconds = seconds
         self.ended = ""  # "closed" or "reset" once the peer did that
         self.broken = False  # a reset met us while sending
@@ -93,7 +91,7 @@ class Conn:
     def pipeline(self, requests: Sequence[Sequence[Arg]], expect: Optional[Sequence[object]] = None) -> List[object]:
         """Sends all requests while reading; returns all replies, compared with expect where given."""
         data = b"".join(map(self.encode, requests))
-        wanted = [ANY] * len(requests) if expect is None else expect
+        wanted = [ANY] * len(requests) if expect is None else list(map(self.codec.later, expect))
         assert len(wanted) == len(requests), "expect has another length than requests"
         self.wanted = wanted
         bodies = exchange([(self, data, len(requests))])[0]
@@ -107,6 +105,7 @@ class Conn:
     def recv(self, expect: object = ANY) -> object:
         """Waits for the next message and returns it decoded; with expect=, compares it."""
         sent = self._first_unanswered()
+        expect = self.codec.later(expect)
         self.wanted = [expect]
         pieces = len(self._pieces()) if self._first_unanswered_is_whole() else 1
         return self.check(self.recv_body(), expect, sent, pieces=pieces)
@@ -172,7 +171,7 @@ class Conn:
             mark = _first_difference(expected, got)
             what = "other bytes came back" if len(got) > mark else self._shortage(mark, len(expected))
             rows = [row for row in wire.hexdump(expected, mark) if "^^" not in row]
-            self._fail(what, expected=rows, mark=mark, why=self._bytes_cause(expected, got))
+            self._fail(what, expected=rows, mark=mark, why=diagnose.other_bytes(self, expected, got))
         self._drop(len(expected))
         self._answered(sum(map(len, requests(self.codec, bytes(self.unanswered)))))
 
@@ -220,7 +219,8 @@ class Conn:
         if self.buffer or self.ended:
             what = "bytes came" if self.buffer else f"the connection was {self.ended}"
             self._fail(f"{what} where the server should wait", mark=0 if self.buffer else None,
-                       expected=["nothing yet: the server waits for the rest"], why=self._too_early())  # fmt: skip
+                       expected=["nothing yet: the server waits for the rest"],
+                       why=diagnose.too_early(self))  # fmt: skip
 
     def read_to_end(self) -> bytes:
         """Everything until the server closes (or resets: see .ended)."""
@@ -265,14 +265,14 @@ class Conn:
             value = self.codec.decode(body, self.version)
         except wire.WireError as e:
             problem, mark, note = "the reply is malformed", e.offset, str(e)
-            why = hints.why_malformed(self.chapter, body, expect)
+            why = hints.why_malformed(self.codec, body, expect)
         if expect is not ANY and not problem and not wire.same(expect, value):
             problem = "the reply is wrong"
             plain = wire.nearest(expect, value)
             plain = plain.encode() if isinstance(plain, str) else plain
             mark = _first_difference(self.codec.reply(plain)[self.codec.head :], body)
-            words = self._words([request or b""])
-            past = self._words(list(self.past))
+            words = self.words_of([request or b""])
+            past = self.words_of(list(self.past))
             why = hints.why_wrong(self.codec, words[0] if words else [], expect, value, past, beside)
             if pieces > 1 and not self.codec.head:  # a length is easily seen to be missing, a line is not
                 why = diagnose.in_pieces(pieces)
@@ -296,13 +296,13 @@ class Conn:
 
     def _remember(self, request: Optional[bytes]) -> None:
         """Notes a request, so that a later failure can tell what came before it."""
-        if self.chapter >= 7 and request and len(request) < 1000:
+        if self.codec.has_commands and request and len(request) < 1000:
             self.past.append(request)
 
-    def _words(self, requests: Sequence[bytes]) -> List[List[bytes]]:
+    def words_of(self, requests: Sequence[bytes]) -> List[List[bytes]]:
         """The strings of those that have any."""
         found = []
-        for request in requests if self.chapter >= 7 else ():
+        for request in requests if self.codec.has_commands else ():
             with suppress(wire.WireError, struct.error):
                 found.append(self.codec.words(request))
         return found
@@ -320,12 +320,12 @@ class Conn:
                 ("came", wire.hexdump(came or bytes(self.buffer), mark) if came or self.buffer else ["nothing"]),
                 ("printed", self._said_at_the_end()),
             ],
-            why or self._cause(),
+            why or diagnose.no_reply(self),
         )
 
     def _sent(self) -> List[str]:
         """What was sent and has no answer yet."""
-        lines = _show_sent(self.chapter, bytes(self.unanswered[:SHOWN]), self._pieces())
+        lines = _show_sent(self.chapter, bytes(self.unanswered[:diagnose.SHOWN]), self._pieces())
         if not self.unanswered and self.answered:
             lines = ["nothing more: all that was sent has had its answer"]
         if self.half_closed:
@@ -336,72 +336,6 @@ class Conn:
         """The last that the server printed, where it has hung up on us."""
         server = self.server() if self.ended else None
         return [line[:200] for line in server.log[-2:]] if server else []
-
-    def _cause(self) -> Cause:
-        """A likely cause of a reply that does not come, or not whole."""
-        if self.buffer:
-            why = diagnose.partial(self)
-            pieces = diagnose.by_what_was_sent(self) if len(self._pieces()) > 1 and "length" not in why.words else ""
-            return cause(pieces) if pieces else why
-        return diagnose.hung_up(self, self.ended) if self.ended else diagnose.silence(self)
-
-    def _bytes_cause(self, expected: bytes, got: bytes) -> Cause:
-        """Why other bytes came than these, or fewer."""
-        if expected.startswith(got):
-            return NO_CAUSE
-        if self.chapter in (3, 5):
-            return cause("are all bytes sent back, each once, in their order?" if self.chapter == 5 else "")
-        if self.codec.head and len(got) >= 4:
-            known = diagnose.partial(self)
-            if "length" in known.words:
-                return known
-        came = got if self.codec.head else bytes(self.buffer)
-        frames, others = self.whole_replies(came), self.whole_replies(expected)
-        good = 0
-        while good < min(len(frames), len(others)) and frames[good] == others[good]:
-            good += 1
-        wrong, right = frames[good : good + 1], others[good : good + 1]
-        if wrong and wrong[0] in others:
-            return cause(
-                "this is the reply to another request: is each reply sent once, in the order of the requests, and are "
-                "the "
-                "bytes of a request that has its reply taken out of the buffer?"
-            )
-        if right == [b"_\r\n"] and wrong and wrong[0] in (b"$-1\r\n", b"*-1\r\n"):
-            return cause("this is the nil of version 2. From the reply to HELLO 3 on, nil is _ and a line end")
-        known = "" if self.codec.head else diagnose.form_of_resp(came[sum(map(len, frames[:good])) :])
-        if wrong and right and self.chapter >= 7 and not known:
-            with suppress(wire.WireError):
-                values = [self.codec.decode(body, self.version) for body in (right[0], wrong[0])]
-                asked = self._words(requests(self.codec, bytes(self.unanswered[:SHOWN]), good + 1)[good:])
-                past = self._words(list(self.past))
-                known = hints.why_wrong(self.codec, asked[0] if asked else [], values[0], values[1], past)
-        if known:
-            return cause(known)
-        return cause("is each reply sent once, whole, and where a write took only a part, from that place on?")
-
-    def whole_replies(self, data: bytes) -> List[bytes]:
-        """The whole replies at the beginning of the data."""
-        if self.codec.head:
-            return wire.split_frames(data)[0]
-        found, left = [], bytearray(data)
-        with suppress(wire.WireError):
-            while left:
-                end = self.codec.begin_reply().find(left)
-                if end < 0:
-                    break
-                found.append(bytes(left[:end]))
-                del left[:end]
-        return found
-
-    def _too_early(self) -> Cause:
-        """Why something came before the request was whole."""
-        if self.ended:
-            return diagnose.hung_up(self, self.ended)
-        return cause(
-            "does the server answer before the request is whole? First all the bytes that the length "
-            "announces, then the answer."
-        )
 
     def server(self) -> "Optional[Server]":
         """The server at the other end, where it is one that the harness has started."""
@@ -423,7 +357,7 @@ class Conn:
         return f"only {got} of {n} bytes came, then nothing for {limit(self.seconds):g} s"
 
     def _first_unanswered(self) -> bytes:
-        data = bytes(self.unanswered[:SHOWN])
+        data = bytes(self.unanswered[:diagnose.SHOWN])
         return next(iter(requests(self.codec, data, 1)), data)
 
     def _first_unanswered_is_whole(self) -> bool:
@@ -437,8 +371,6 @@ class Conn:
     def _answered(self, n: int) -> None:
         """The first n bytes of what was sent have had their answer."""
         n = min(n, len(self.unanswered))
-        if n and self.codec.head:
-            settings.framed.add(self.chapter)
         del self.unanswered[:n]
         self.answered += n
         if not self.unanswered:
@@ -484,16 +416,7 @@ class Conn:
     def _ready(self, event: int, seconds: float) -> bool:
         with selectors.DefaultSelector() as selector:
             selector.register(self.sock, event)
-            return bool(self.select(selector, seconds))
-
-    def select(self, selector: selectors.BaseSelector, seconds: float) -> "List[Tuple[selectors.SelectorKey, int]]":
-        """selector.select(); gives up early where nothing comes for a cause that is known from another test."""
-        if settings.known and seconds > SOON:
-            ready = selector.select(SOON)
-            if ready or self._cause().key not in settings.known:
-                return ready or selector.select(seconds - SOON)
-            return []
-        return selector.select(max(seconds, 0))
+            return bool(selector.select(max(seconds, 0)))
 
     def _try_send(self, view: memoryview) -> int:
         try:
@@ -549,7 +472,7 @@ def exchange(jobs: Sequence[Tuple[Conn, bytes, int]]) -> List[List[bytes]]:
             if not open_jobs:
                 return replies
             i = min(open_jobs)
-            ready = jobs[i][0].select(selector, limit(jobs[0][0].seconds))
+            ready = selector.select(limit(jobs[0][0].seconds))
             if not ready:
                 _fail_short(jobs[i][0], len(replies[i]), jobs[i][2])
             for key, events in ready:
@@ -589,17 +512,17 @@ def _show_sent(chapter: int, data: bytes, pieces: Sequence[int] = ()) -> List[st
     """What was sent, decoded and in hex: the first requests, and how many there are."""
     if not data:
         return ["nothing"]
-    if chapter in (3, 5):
-        return wire.hexdump(data)
     language = codec(chapter)
+    if not language.has_messages:
+        return wire.hexdump(data)
     whole = requests(language, data)
     rest = len(data) - sum(map(len, whole))
     lines = [language.show_request(each) for each in whole[:3]]
     if len(whole) > 3:
-        more = " or more" if len(data) == SHOWN else ""
+        more = " or more" if len(data) == diagnose.SHOWN else ""
         lines.append(f"... {len(whole)} requests{more} in all")
     elif rest:
-        lines.append(f"{rest} bytes of an incomplete request")
+        lines.append(language.show_request(data[-rest:]))
     if len(pieces) > 4:
         lines.append(f"in {len(pieces)} pieces")
     elif len(pieces) > 1:

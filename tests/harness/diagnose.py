@@ -8,14 +8,16 @@ import errno
 import os
 import platform
 import signal
+import socket
 import struct
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
-from . import settings, wire
-from .codec import requests
-from .failure import NO_CAUSE, Cause, cause
+from . import hints, settings, wire
+from .codec import codec, requests, split_replies
+from .failure import LISTENING, NO_CAUSE, Cause, cause, signal_name, status_text
+from .settings import limit
 
 if TYPE_CHECKING:
     from .conn import Conn
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 LOOK = 0.1  # seconds in which a server that is busy uses processor time
 BUSY = 0.5  # of that time
+SOON = 0.4  # seconds in which a server that is alive and well has answered
+SHOWN = 1 << 18  # bytes of what was sent that a failure looks at
 SPINS = "an endless loop"
 OF_CLIENTS = (errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT)
 ERRORS = {
@@ -68,7 +72,7 @@ class Call(NamedTuple):
         return "without a timeout (-1)" if ms >= 1 << 31 else f"for {ms:,} ms"
 
 
-class Row(NamedTuple):
+class Tcp(NamedTuple):
     """A socket as /proc/net/tcp has it."""
 
     address: str
@@ -114,7 +118,7 @@ def is_busy(pid: int) -> bool:
     return processor_time(pid) - before > LOOK * BUSY
 
 
-def sockets() -> Iterator[Row]:
+def sockets() -> Iterator[Tcp]:
     """All TCP sockets over IPv4, and those over IPv6."""
     for table in ("tcp", "tcp6"):
         with suppress(OSError, ValueError, IndexError):
@@ -126,7 +130,7 @@ def sockets() -> Iterator[Row]:
                 shown = "another address"
                 if len(address) == 8:
                     shown = ".".join(str(byte) for byte in struct.pack("=I", int(address, 16)))
-                yield Row(shown, int(port, 16), int(peer, 16), words[3], int(words[4].split(":")[1], 16), words[9],
+                yield Tcp(shown, int(port, 16), int(peer, 16), words[3], int(words[4].split(":")[1], 16), words[9],
                           int(words[7]))  # fmt: skip
 
 
@@ -188,8 +192,6 @@ def ended(server: "Server", seconds: float = 0.3) -> bool:
 
 def how_it_ended(server: "Server") -> Cause:
     """For one that has ended by itself."""
-    from .process import status_text
-
     status = server.exit_status()
     if status is None:
         return NO_CAUSE
@@ -228,8 +230,8 @@ def spins(server: "Server") -> Cause:
             "left is still open. There read() returns 0, each time it is called: close the connection then."
         )
     return cause(
-        f"{SPINS}: it uses all of a processor, and does not come back to wait for its clients. gdb -p "
-        "shows where it is."
+        f"{SPINS}: it uses all of a processor, and does not come back to wait for its clients. gdb -p shows where it "
+        "is."
     )
 
 
@@ -259,8 +261,8 @@ def silence(conn: "Conn") -> Cause:
         waits = f", while it waits in {calls[0].name}()" if calls else ""
         edge = " With EPOLLET it is told once: read until EAGAIN, or do without."
         return cause(
-            f"the server does not read what came: {mine.unread} bytes lie unread{waits}. Does it watch "
-            "this connection for input?" + edge * (bool(calls) and calls[0].name == "epoll_wait")
+            f"the server does not read what came: {mine.unread} bytes lie unread{waits}. Does it watch this connection "
+            "for input?" + edge * (bool(calls) and calls[0].name == "epoll_wait")
         )
     if here and here[0].name in WRITES:
         return cause(
@@ -270,7 +272,7 @@ def silence(conn: "Conn") -> Cause:
     return read_it_all(conn, here, calls)
 
 
-def not_its_turn(conn: "Conn", there: List[Call], others: List[Row], calls: List[Call]) -> Cause:
+def not_its_turn(conn: "Conn", there: List[Call], others: List[Tcp], calls: List[Call]) -> Cause:
     """The server does not look at this connection, but at another one, or it has not accepted it."""
     server = conn.server()
     if server is not None and server.nofile and not there:
@@ -283,7 +285,7 @@ def not_its_turn(conn: "Conn", there: List[Call], others: List[Row], calls: List
             f"another client does not read: the server waits in {there[0].name}() for it alone. Only nonblocking "
             "writes let the others go on: is each accepted socket set to O_NONBLOCK?"
         )
-    if others and conn.chapter >= 5:
+    if others and conn.codec.has_poll:
         where = f"it waits in {there[0].name}() on that one" if there else "it has not accepted this one"
         return cause(
             f"another connection is open: does it wait for that one? The server serves one client at a time ({where}). "
@@ -291,8 +293,7 @@ def not_its_turn(conn: "Conn", there: List[Call], others: List[Row], calls: List
         )
     waits = f": it waits in {calls[0].name}()" if calls else ""
     return cause(
-        f"the server does not accept this connection{waits}. Does it come back to accept() when a client "
-        "has left?"
+        f"the server does not accept this connection{waits}. Does it come back to accept() when a client has left?"
     )
 
 
@@ -302,27 +303,27 @@ def read_it_all(conn: "Conn", here: List[Call], calls: List[Call]) -> Cause:
     (n,) = struct.unpack_from("<I", first) if conn.codec.head and len(first) >= 4 else (0,)
     if n and here and here[0].count >= 1 << 24 > n:
         return cause(
-            f"the length is little-endian: the server waits for {here[0].count:,} bytes more. {first[:4].hex(' ')} "
-            f"is {n}, and {struct.unpack('>I', first[:4])[0]:,} only in big-endian order."
+            f"the length is little-endian: the server waits for {here[0].count:,} bytes more. {first[:4].hex(' ')} is "
+            f"{n}, and {struct.unpack('>I', first[:4])[0]:,} only in big-endian order."
         )
     known = by_what_was_sent(conn)
     if known:
         return cause(known)
     waits = f", and waits in {(here or calls)[0].name}()" if here or calls else ""
-    room = ", also where the socket has no room at first (POLLOUT)" if conn.chapter >= 6 else ""
+    room = ", also where the socket has no room at first (POLLOUT)" if conn.codec.has_loop else ""
     if not conn.unanswered:
         return cause(f"the server has nothing left to read{waits}. Is there a reply that it has not written yet?")
     return cause(
-        f"the server has read all of this request{waits}. Is it finished with it: does it write the reply, all of "
-        f"it, and flush it{room}? Or does it still wait for more than the length says?"
+        f"the server has read all of this request{waits}. Is it finished with it: does it write the reply, all of it, "
+        f"and flush it{room}? Or does it still wait for more than the length says?"
     )
 
 
 def in_pieces(pieces: int) -> str:
     """For a request that did not come at once."""
     return (
-        f"does the server handle a request that arrives in {pieces} pieces? One read() may bring half a request: "
-        "keep the bytes, and go on reading, until the whole of it is there."
+        f"does the server handle a request that arrives in {pieces} pieces? One read() may bring half a request: keep "
+        "the bytes, and go on reading, until the whole of it is there."
     )
 
 
@@ -332,10 +333,10 @@ def by_what_was_sent(conn: "Conn") -> str:
     if pieces > 1 and conn._first_unanswered_is_whole():
         return in_pieces(pieces)
     together = bool(conn.answered and conn.cuts and conn.answered not in conn.cuts)  # sent with the one before
-    if together or len(requests(conn.codec, bytes(conn.unanswered[: 1 << 18]), 2)) > 1:
+    if together or len(requests(conn.codec, bytes(conn.unanswered[: SHOWN]), 2)) > 1:
         return (
-            "does the server answer every request that lies in its buffer before it waits again? One read() may "
-            "bring several."
+            "does the server answer every request that lies in its buffer before it waits again? One read() may bring "
+            "several."
         )
     return ""
 
@@ -359,31 +360,38 @@ def hung_up(conn: "Conn", how: str) -> Cause:
         return cause(by_what_was_sent(conn))
     if server is not None and idle_ms(server) and how != "reset":
         return taken_for_idle(server)
-    if conn.answered and conn.chapter >= 6:
+    if conn.answered and conn.codec.has_loop:
         return cause(
             "the server hung up on a connection that it had served well: does it take this request for malformed (is "
             "the buffer right after it was moved, or has grown?), or a short read for the end? Only read() == 0 is "
             "that."
         )
-    if conn.answered and conn.chapter not in (3, 5):
+    if conn.answered and conn.codec.has_messages:
         return cause(
             "one request a connection, is that all that it answers? This was not the first: go on, until read() "
             "returns 0. A read that brings less than there was room for is not the end."
         )
     if n == most:
         return cause(
-            f"a message of exactly {most:,} bytes is valid: does the limit count the four bytes of the "
-            "length too?"
+            f"a message of exactly {most:,} bytes is valid: does the limit count the four bytes of the length too?"
         )
-    if server is not None and conn.chapter not in settings.framed and 0 < n <= most < struct.unpack(">I", first[:4])[0]:
+    other_order = struct.unpack(">I", first[:4])[0] if n else 0
+    if server is not None and 0 < n <= most < other_order and not answers_another(conn):
         return cause(
             f"is the length read as little-endian? {first[:4].hex(' ')} is {n}; in the other order it is "
-            f"{struct.unpack('>I', first[:4])[0]:,}, which is too long. Or is something else in the request taken "
-            "for malformed?"
+            f"{other_order:,}, which is too long. Or is something else in the request taken for malformed?"
         )
     if how == "reset":
         return cause("did the server crash, or close with a request unread?")
     return cause("did the server crash, or take the request for malformed?")
+
+
+def answers_another(conn: "Conn") -> bool:
+    """Does the server answer a short message, so that it reads lengths as they are?"""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", conn.port), limit(SOON)) as sock:
+        sock.sendall(conn.codec.request("get", "k"))
+        return bool(sock.recv(1))
+    return False
 
 
 def complained(server: "Server") -> Cause:
@@ -409,7 +417,7 @@ def disturbed(server: "Server") -> Cause:
 def idle_ms(server: "Server") -> int:
     """The idle timeout that the test has set, in milliseconds; 0 for none."""
     text = server.env.get("IDLE_TIMEOUT_MS", "0")
-    return int(text) if server.chapter >= 12 and text.isdigit() else 0
+    return int(text) if codec(server.chapter).has_idle_timeout and text.isdigit() else 0
 
 
 def never_timed_out(server: "Server") -> Cause:
@@ -419,8 +427,8 @@ def never_timed_out(server: "Server") -> Cause:
     known = f"nothing closes a connection that is idle, and IDLE_TIMEOUT_MS={ms} was set."
     if call and call.for_how_long.startswith("without"):
         return cause(
-            f"{known} The server waits in {call.name}() {call.for_how_long}, so it never wakes up for that: "
-            "give it the time until the first connection has been idle for so long, and close that one then."
+            f"{known} The server waits in {call.name}() {call.for_how_long}, so it never wakes up for that: give it "
+            "the time until the first connection has been idle for so long, and close that one then."
         )
     if call:
         return cause(
@@ -429,7 +437,7 @@ def never_timed_out(server: "Server") -> Cause:
         )
     return cause(
         f"{known} The server has to wake up when the first of its connections has been silent for so long, and close "
-        f"it."
+        "it."
     )
 
 
@@ -437,22 +445,21 @@ def taken_for_idle(server: "Server") -> Cause:
     """For a server that closes a connection that may have been idle in its eyes."""
     return cause(
         f"was this connection taken for idle? IDLE_TIMEOUT_MS={idle_ms(server)} was set: each byte that moves, in "
-        f"either "
-        "direction, begins the time anew, and it is counted in milliseconds."
+        "either direction, begins the time anew, and it is counted in milliseconds."
     )
 
 
 def accepts_too_much(conn: "Conn") -> Cause:
     """For a server that was sent what it must refuse. None where it was not."""
-    data = bytes(conn.unanswered[: 1 << 18])
+    data = bytes(conn.unanswered[: SHOWN])
     most = wire.max_msg(conn.chapter)
-    framed = conn.chapter not in (3, 5) and conn.codec.head > 0
+    framed = conn.codec.has_messages and conn.codec.head > 0
     if framed and len(data) >= 4 and struct.unpack_from("<I", data)[0] > most:
         return cause(
-            f"the server accepts too much: a length above the limit, which is {most:,}. Compare it as soon as its "
-            f"four bytes are there: {most:,} is allowed, {most + 1:,} is not."
+            f"the server accepts too much: a length above the limit, which is {most:,}. Compare it as soon as its four "
+            f"bytes are there: {most:,} is allowed, {most + 1:,} is not."
         )
-    body = wire.split_frames(data)[0][:1] if framed and conn.chapter >= 7 else []
+    body = wire.split_frames(data)[0][:1] if framed and conn.codec.has_commands else []
     if body:
         try:
             wire.decode_request(body[0])
@@ -491,8 +498,7 @@ def still_open(conn: "Conn") -> Cause:
         if calls:
             waits = f" It waits in {calls[0].name}()."
         return cause(
-            "the client has ended its input: there read() returns 0. Does the server call close() "
-            f"then?{waits}"
+            f"the client has ended its input: there read() returns 0. Does the server call close() then?{waits}"
         )
     return cause("does the server call close() when it is done with a connection?")
 
@@ -502,8 +508,8 @@ def form_of_resp(data: bytes) -> str:
     head, end, rest = data.partition(b"\r\n")
     if data[:1] not in (b"", b"+", b"-", b":", b"$", b"*", b"_", b"#", b",", b"%", b"~", b"="):
         return (
-            "a reply begins with its type: + a short text, - an error, : an integer, $ a string, * an array. This "
-            f"one begins with {wire.show_bytes(data[:1])}."
+            "a reply begins with its type: + a short text, - an error, : an integer, $ a string, * an array. This one "
+            f"begins with {wire.show_bytes(data[:1])}."
         )
     if b"\n" in head or head and not end and data.endswith(b"\n"):
         return "each line of a reply ends with \\r\\n, and here there is \\n alone"
@@ -538,22 +544,78 @@ def partial(conn: "Conn") -> Cause:
             )
         if n == got:
             return cause("does the length count its own four bytes? it must count only what follows")
-    elif conn.chapter == 4 and got and b"world".startswith(data):
+    elif conn.codec.has_messages and conn.codec.said(b"") == b"world" and got and b"world".startswith(data):
         return cause("where is the length? A reply begins with four bytes that say how long it is.")
     if conn.server() is not None and ended(conn.server()):  # type: ignore[arg-type]
         return how_it_ended(conn.server())  # type: ignore[arg-type]
     if conn.ended == "reset":
         return cause(
             "close() while input lies unread sends a reset, and that destroys replies on their way: shut down the "
-            "sending "
-            "side, read on until the client hangs up, then close. Or did the server crash?"
+            "sending side, read on until the client hangs up, then close. Or did the server crash?"
         )
     if conn.ended:
         return cause("the connection ended inside a reply: was all of it written before the close?")
-    waits = f", each time that the socket has room ({'EPOLLOUT' if conn.chapter >= 16 else 'POLLOUT'})"
+    waits = f", each time that the socket has room ({'EPOLLOUT' if conn.codec.has_epoll else 'POLLOUT'})"
     return cause(
-        "the server stopped inside a reply: does it go on where a write took only a part"
-        f"{waits if conn.chapter >= 6 else ''}?"
+        "the server stopped inside a reply: does it go on where a write took only a "
+        f"part{waits if conn.codec.has_loop else ''}?"
+    )
+
+
+# ---- a reply that does not come, or is another one ----
+
+
+def no_reply(conn: "Conn") -> Cause:
+    """A likely cause of a reply that does not come, or not whole."""
+    if conn.buffer:
+        why = partial(conn)
+        pieces = by_what_was_sent(conn) if len(conn._pieces()) > 1 and "length" not in why.words else ""
+        return cause(pieces) if pieces else why
+    return hung_up(conn, conn.ended) if conn.ended else silence(conn)
+
+
+def other_bytes(conn: "Conn", expected: bytes, got: bytes) -> Cause:
+    """Why other bytes came than these, or fewer."""
+    if expected.startswith(got):
+        return NO_CAUSE
+    if not conn.codec.has_messages:
+        return cause("are all bytes sent back, each once, in their order?" if conn.codec.is_echo else "")
+    if conn.codec.head and len(got) >= 4:
+        known = partial(conn)
+        if "length" in known.words:
+            return known
+    came = got if conn.codec.head else bytes(conn.buffer)
+    frames, others = (split_replies(conn.codec, data)[0] for data in (came, expected))
+    good = 0
+    while good < min(len(frames), len(others)) and frames[good] == others[good]:
+        good += 1
+    wrong, right = frames[good : good + 1], others[good : good + 1]
+    if wrong and wrong[0] in others:
+        return cause(
+            "this is the reply to another request: is each reply sent once, in the order of the requests, and are the "
+            "bytes of a request that has its reply taken out of the buffer?"
+        )
+    if right == [b"_\r\n"] and wrong and wrong[0] in (b"$-1\r\n", b"*-1\r\n"):
+        return cause("this is the nil of version 2. From the reply to HELLO 3 on, nil is _ and a line end")
+    known = "" if conn.codec.head else form_of_resp(came[sum(map(len, frames[:good])) :])
+    if wrong and right and conn.codec.has_commands and not known:
+        with suppress(wire.WireError):
+            values = [conn.codec.decode(body, conn.version) for body in (right[0], wrong[0])]
+            asked = conn.words_of(requests(conn.codec, bytes(conn.unanswered[:SHOWN]), good + 1)[good:])
+            past = conn.words_of(list(conn.past))
+            known = hints.why_wrong(conn.codec, asked[0] if asked else [], values[0], values[1], past)
+    if known:
+        return cause(known)
+    return cause("is each reply sent once, whole, and where a write took only a part, from that place on?")
+
+
+def too_early(conn: "Conn") -> Cause:
+    """Why something came before the request was whole."""
+    if conn.ended:
+        return hung_up(conn, conn.ended)
+    return cause(
+        "does the server answer before the request is whole? First all the bytes that the length announces, then the "
+        "answer."
     )
 
 
@@ -574,3 +636,88 @@ def unreachable(host: str, port: int, server: Optional["Server"]) -> Cause:
     if any(there == port for _, there in listens_on(server.pid)):
         return cause(f"BIND is ignored: the server was started with BIND={host}, and listens on {elsewhere}.")
     return cause(f"the server listens on {elsewhere}, not on port {port}: is the port in network byte order, htons()?")
+
+
+def not_listening(server: "Server") -> Cause:
+    """Why a server that was started cannot be reached."""
+    text = "\n".join(server.lines)
+    left = (row for row in sockets() if row.state == TIME_WAIT)
+    if "in use" in text and any(row.port == server.asked_port for row in left):
+        return cause(
+            "is SO_REUSEADDR set, before bind()? The server before has closed its connections first: they stay in "
+            "TIME_WAIT for a minute, and without SO_REUSEADDR their port stays taken."
+        )
+    if "in use" in text and server.asked_port == 0:
+        return cause(
+            "another program has this port: a server that was left running, or somebody else's. ss -ltnp shows whose "
+            "it is."
+        )
+    if "in use" in text:
+        return cause(
+            f"PORT is ignored, or not understood: the server was started with PORT={server.asked_port}, which was "
+            "free. Does bind() get it through htons()?"
+        )
+    if ended(server, 0.05):
+        status = server.exit_status()
+        if status and status > 0 and not text:
+            return cause("it gave up without a word: print what failed, and strerror(errno), before exit(1)")
+        return how_it_ended(server)
+    ports = [port for _, port in listens_on(server.pid)]
+    said = [int(match.group(2)) for match in map(LISTENING.match, server.lines) if match]
+    if server.asked_port in ports or (server.asked_port == 0 and set(said) & set(ports)):
+        return cause(
+            "it came up after all, too late for the test: is the machine very busy? If not, what does the server do "
+            "before listen()?"
+        )
+    if ports:
+        return port_ignored(server)
+    return what_it_does(server) or waits_without_listening(server)
+
+
+def port_ignored(server: "Server") -> Cause:
+    """For a server that listens elsewhere."""
+    (_, port), *_ = [*listens_on(server.pid), ("", server.port)]
+    here = f"started with PORT={server.asked_port}, and listens on {places(server.pid) or server.port}"
+    if swapped(port) == server.asked_port:
+        return cause(f"the two bytes of the port are in the wrong order: the server was {here}. It lacks htons().")
+    return cause(f"PORT is ignored, or not understood: the server was {here}. getenv() has it.")
+
+
+def swapped(port: int) -> int:
+    """A port in the other byte order."""
+    return (port & 255) << 8 | port >> 8
+
+
+def waits_without_listening(server: "Server") -> Cause:
+    calls = waits_in(server.pid)
+    waits = f" It waits in {calls[0].name}()." if calls else ""
+    return cause(f"it runs, and listens nowhere: does it come as far as bind() and listen()?{waits}")
+
+
+# ---- a program that does not end ----
+
+NO_SIGTERM = cause(
+    "SIGTERM does not end the server: set a handler with sigaction(), have the loop see that it came (a byte in a pipe "
+    "that poll() watches), and return from main()."
+)
+NO_STATUS = cause(
+    "SIGTERM must end the server with exit status 0: without a handler it kills the program at once, and nothing is "
+    "closed or freed."
+)
+
+
+def stays(server: "Server", sig: int) -> Cause:
+    """Why a server does not end on a signal."""
+    busy = what_it_does(server)
+    return busy or cause(NO_SIGTERM.words.replace("SIGTERM", signal_name(sig)))
+
+
+def runs_on(name: str, env: Mapping[str, str]) -> Cause:
+    """Why a program may not have ended."""
+    if name != "server":
+        return cause("does the client wait for something that never comes, more input or another reply?")
+    given = " ".join(f"{key}={value}" for key, value in env.items() if value != "0")
+    return cause(
+        f"{' and '.join(sorted({key for key in env if env[key] != '0'}))} ignored? {given} cannot be used: a server "
+        "says so in one line, and ends with status 1."
+    )

@@ -6,14 +6,18 @@ shows it adds what was tried and what to type next. All failures go through here
 from __future__ import annotations
 
 import re
+import signal
 import socket
+import subprocess
 import textwrap
 from typing import Dict, Iterable, List, NamedTuple, Sequence, Tuple
 
 Block = Tuple[str, Sequence[str]]
 
-ORDER = ["typed", "sent", "came", "its bytes", "expected", "printed", "and"]  # in a lesson; others before "printed"
+ORDER = ["tried", "typed", "sent", "came", "its bytes", "expected"]  # in a lesson, then others, and then:
+LAST = ["printed", "and"]
 TYPED = ("typed", "command", "started", "again")  # not folded
+LISTENING = re.compile(r"^listening on (\S*):(\d+)$")
 SERVER_ENDED = "the server ended in the middle of the test"
 
 
@@ -68,16 +72,30 @@ class Failure(AssertionError):
         blocks: Dict[str, List[str]] = {}
         for title, text in self.blocks:
             blocks.setdefault(title, []).extend(text)
-        blocks["came"] = [came, *(line.strip() for line in more), *blocks.get("came", [])]
+        said = [came, *(line.strip() for line in more)] if self.what else []
+        blocks["came"] = [*said, *blocks.get("came", [])]
         if blocks["came"][1:] == ["nothing"]:
             del blocks["came"][1:]
-        others = [title for title in blocks if title not in ORDER]
+        others = [title for title in blocks if title not in ORDER + LAST]
         lines: List[str] = []
-        for title in ORDER[:5] + others + ORDER[5:]:
+        for title in ORDER + others + LAST:
             if title in blocks:
                 fold = 0 if title in TYPED else width
                 lines += shortened(laid_out(title if title != "its bytes" else "", blocks[title], fold), most)
         return lines + (laid_out("perhaps", [self.why.words], width) if self.why else [])
+
+
+class Lesson(Failure):
+    """A failure that says all itself: nothing is added to it but how the server ended."""
+
+    def __str__(self) -> str:
+        return "\n".join(self.lesson())
+
+    def ended(self, problem: Failure) -> Lesson:
+        """The same lesson, with what was wrong with its server's end."""
+        return Lesson(
+            self.what, [*self.blocks, ("and", problem.what.split("\n")), *problem.blocks], self.why or problem.why
+        )
 
 
 def laid_out(title: str, text: Sequence[str], width: int = 0) -> List[str]:
@@ -113,15 +131,27 @@ def explained(error: BaseException, statement: str = "") -> Failure:
         return Failure(first, [("in detail", rest)])
     if isinstance(error, ConnectionRefusedError):
         why = cause(
-            "nobody listens there: does the server still run, and does it listen on the address that was "
-            "asked for?"
+            "nobody listens there: does the server still run, and does it listen on the address that was asked for?"
         )
         return Failure("the connection was refused", why=why)
     if isinstance(error, ConnectionError):
         return Failure(f"the connection broke: {error.strerror}", why=cause("did the server crash, or hang up?"))
-    if isinstance(error, (TimeoutError, socket.timeout)):
+    if isinstance(error, (TimeoutError, socket.timeout, subprocess.TimeoutExpired)):
         return Failure("nothing came in the time that there is", why=cause("does the server wait for something else?"))
     if isinstance(error, OSError):
         return Failure(f"the system says: {error}")
     return Failure(f"the test itself stumbled, {type(error).__name__}: {error}",
                    why=cause("what came is so unlike what was expected that the test is lost"))  # fmt: skip
+
+
+def signal_name(number: int) -> str:
+    """SIGSEGV for 11."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def status_text(status: int) -> str:
+    """An exit status in words."""
+    return f"killed by {signal_name(-status)}" if status < 0 else f"exit status {status}"

@@ -12,6 +12,7 @@ import time
 from typing import Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import settings, wire
+from .codec import codec
 from .conn import Conn, exchange
 from .failure import Failure, explained
 from .process import Server
@@ -53,7 +54,7 @@ class Model:
     client = 0  # who asks, where that makes a difference
 
     def __init__(self, chapter: int, clock: Callable[[], int] = monotonic_ms, slack_ms: int = 0) -> None:
-        self.chapter = chapter
+        self.chapter, self.language = chapter, codec(chapter)
         self.clock = clock
         self.slack_ms = slack_ms
         self.values: Dict[bytes, Union[bytes, ZSet]] = {}
@@ -80,7 +81,7 @@ class Model:
         return reply
 
     def _error(self, code: int, text: Optional[str] = None) -> object:
-        if self.chapter < 9:
+        if not self.language.has_values:
             return Status(wire.RES_ERR, None if text is None else text.encode())
         return Err(code, text)
 
@@ -97,20 +98,20 @@ class Model:
 
     def do_get(self, key: bytes) -> object:
         value = self.values.get(key)
-        if self.chapter < 9:
+        if not self.language.has_values:
             return Status(wire.RES_NX, b"") if value is None else Status(wire.RES_OK, value)
         return Err(ERR_TYPE) if isinstance(value, dict) else value
 
     def do_set(self, key: bytes, value: bytes) -> object:
         self.values[key] = value
         self.deadlines.pop(key, None)
-        return Status(wire.RES_OK, b"") if self.chapter < 9 else None
+        return Status(wire.RES_OK, b"") if not self.language.has_values else None
 
     def do_del(self, key: bytes) -> object:
         found = key in self.values
         if found:
             self._remove(key)
-        return Status(wire.RES_OK, b"") if self.chapter < 9 else int(found)
+        return Status(wire.RES_OK, b"") if not self.language.has_values else int(found)
 
     def do_keys(self) -> object:
         return AnyOrder(list(self.values))
@@ -211,7 +212,8 @@ SCORES = [
 BAD_SCORES = [b"", b" 1", b"1 ", b"1x", b"nan", b"-nan", b"0x10", b"1e400", b"-1e400", b"1,5", b"1\0",
               b"+", b".", b"e5", b"in", b"inf\0", b"--1", b"1e"]  # fmt: skip
 BAD_INTS = [b"", b" 1", b"1 ", b"1x", b"+", b"-", b"+1", b"1.0", b"0x1", b"9223372036854775808",
-            b"-9223372036854775809", b"99999999999999999999", b"1\0", b"--1"]  # fmt: skip
+            b"-9223372036854775809", b"99999999999999999999", b"1\0", b"--1", b"007", b"-01",
+            b"00", b"-0"]  # fmt: skip
 OFFSETS = [b"0", b"0", b"0", b"1", b"-1", b"2", b"-2", b"5", b"-5", b"-12", b"12",
            b"9223372036854775807", b"-9223372036854775808", b"4294967296"]  # fmt: skip
 LIMITS = [b"10", b"10", b"1", b"2", b"100", b"0", b"-1", b"9223372036854775807", b"-9223372036854775808", b"4294967297"]
@@ -220,8 +222,7 @@ SECONDS = [b"1000", b"100000", b"2147483648", b"1000000000000", b"0", b"-1", b"-
            b"9223372036854775807", b"9223372036854776"]  # fmt: skip
 MILLISECONDS = [b"1000000", b"2147483648", b"4294967296", b"1000000000000000", b"0", b"-1",
                 b"-9223372036854775808", b"9223372036854775807"]  # fmt: skip
-
-
+NO_COMMANDS = [b"", b"gets", b"ge", b"get\0", b"set\0x", b"keyz", b"\xff", b"x" * 300]
 SOON = 4  # milliseconds: more than the shortest TTLs
 
 
@@ -245,7 +246,7 @@ class Generator:
         if fault < 0.02:
             words = words[:-1] if len(words) > 1 and fault < 0.01 else words + [b"x"]
         elif fault < 0.04:
-            words[0] = pick([b"", b"gets", b"ge", b"get\0", b"set\0x", b"keyz", b"\xff", b"x" * 300])
+            words[0] = pick(NO_COMMANDS)
         elif fault < 0.14:
             words[0] = pick([name.upper(), name.title(), name.swapcase()])
         return words
@@ -274,7 +275,7 @@ class Generator:
 
     def _value(self) -> bytes:
         size = self.rng.choice([0, 1, 3, 3, 10, 10, 50, 300, 3000])
-        if size == 3000 and self.chapter >= 9 and self.rng.random() < 0.1:
+        if size == 3000 and codec(self.chapter).has_values and self.rng.random() < 0.1:
             size = self.rng.choice([4096, 70000])
         piece = bytes(self.rng.getrandbits(8) for _ in range(min(size, 16)))
         return piece * max(size // 16, 1)
@@ -306,13 +307,12 @@ class _Play:
     """One run of the model test."""
 
     def __init__(self, server: Server, chapter: int, connections: int, pipelined: bool, seed: int) -> None:
-        self.chapter, self.pipelined, self.seed = chapter, pipelined, seed
+        self.chapter, self.language, self.pipelined, self.seed = chapter, codec(chapter), pipelined, seed
         self.rng = random.Random(seed)
         model, generator = Model, Generator
-        if chapter >= wire.RESP_FROM:
-            from .resp_model import RespGenerator as generator, RespModel as model  # they build on these
-        if chapter >= wire.KEYSPACE_FROM:
-            from .keyspace_model import KeyspaceGenerator as generator, KeyspaceModel as model
+        if self.language.is_resp:
+            from .grammar import RespGenerator as generator  # they build on these
+            from .resp_model import RespModel as model
         self.generator = generator(chapter, self.rng)
         self.model = model(chapter, slack_ms=int(settings.limit(20_000)))
         self.conns = [Conn(server, chapter) for _ in range(connections)]
@@ -325,9 +325,9 @@ class _Play:
             while self.done < operations:
                 self._round(together and len(self.conns) > 1)
                 together = not together
-                if self.chapter >= wire.KEYSPACE_FROM and self.rng.random() < 0.02:
+                if self.language.has_scan and self.rng.random() < 0.02:
                     self._scan(self.rng.randrange(len(self.conns)))
-                if self.chapter >= 13 and self.rng.random() < 0.05:
+                if self.language.has_ttl and self.rng.random() < 0.05:
                     self._let_expire()
             self._compare_all()
         finally:
@@ -393,7 +393,7 @@ class _Play:
             raise self._with_context(e, None) from None
 
     def _compare_all(self) -> None:
-        if self.chapter >= wire.KEYSPACE_FROM:
+        if self.language.has_keyspace:
             for number in range(16):
                 self._play([(0, [[b"select", b"%d" % number]])])
                 self._compare_one()
@@ -402,11 +402,11 @@ class _Play:
 
     def _compare_one(self) -> None:
         commands: List[Command] = [[b"get", key] for key in KEYS]
-        if self.chapter >= 9:
-            commands.append([b"keys"] + [b"*"] * (self.chapter >= wire.RESP_FROM))
-        if self.chapter >= 11:
+        if self.language.has_values:
+            commands.append([b"keys"] + [b"*"] * (self.language.is_resp))
+        if self.language.has_sorted_sets:
             commands += [[b"zquery", key, b"-inf", b"", b"0", b"1000"] for key in KEYS]
-        if self.chapter >= 13:
+        if self.language.has_ttl:
             commands += [[b"pttl", key] for key in KEYS]
         self._play([(0, commands)])
 

@@ -1,5 +1,5 @@
 """A server of the chapters from 04 on in Python, around the model: an example of "any language", and
-what the harness tests itself with. From 17 on it speaks RESP.
+what the harness tests itself with. From 20 on it speaks RESP.
 
     python3 tests/harness/model_server.py 09
 """
@@ -17,7 +17,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from harness import resp, wire  # noqa: E402
-from harness.keyspace_model import KeyspaceModel  # noqa: E402
+from harness.codec import codec  # noqa: E402
 from harness.model import Model  # noqa: E402
 from harness.resp_model import RespModel  # noqa: E402
 
@@ -48,7 +48,7 @@ def serve(sock: socket.socket, chapter: int, model: Model, lock: threading.Lock)
 
 
 def serve_resp(sock: socket.socket, model: RespModel, lock: threading.Lock) -> None:
-    """The same from chapter 17 on: as many requests as are whole are answered, in either version."""
+    """The same from chapter 20 on: as many requests as are whole are answered, in either version."""
     data, version, client = b"", 2, sock.fileno()
     model.leaves(client)  # who had this number before
     with sock:
@@ -94,8 +94,8 @@ def hang_up(sock: socket.socket) -> None:
 
 def answer(chapter: int, model: Model, body: bytes) -> bytes:
     """The body of the reply to a request body."""
-    if chapter < 7:
-        return b"world" if chapter == 4 else body
+    if codec(chapter).is_text:
+        return codec(chapter).said(body)
     request = wire.decode_request(body)
     reply = model.do(*request)
     plain = wire.nearest(reply, None)
@@ -113,8 +113,7 @@ def main() -> None:
         signal.signal(sig, lambda *_: os._exit(0))
     print("listening on %s:%d" % listener.getsockname(), file=sys.stderr, flush=True)
     lock = threading.Lock()
-    kind = KeyspaceModel if chapter >= wire.KEYSPACE_FROM else RespModel if chapter >= wire.RESP_FROM else Model
-    model = kind(chapter)
+    model = RespModel(chapter) if codec(chapter).is_resp else Model(chapter)
     while True:
         sock, _ = listener.accept()
         threading.Thread(target=_serve, args=(sock, chapter, model, lock), daemon=True).start()

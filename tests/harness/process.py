@@ -11,12 +11,17 @@ import subprocess
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Deque, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
+from contextlib import suppress
+from typing import (
+    TYPE_CHECKING, Callable, ClassVar, Deque, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union,
+)  # fmt: skip
 
 from . import bounded, diagnose, redis, settings
 from .build import program
 from .codec import codec
-from .failure import NO_CAUSE, SERVER_ENDED, Cause, Failure, cause, explained
+from .failure import (
+    LISTENING, NO_CAUSE, SERVER_ENDED, Cause, Failure, Lesson, cause, explained, signal_name, status_text,
+)  # fmt: skip
 from .settings import fail, limit
 
 if TYPE_CHECKING:
@@ -24,20 +29,8 @@ if TYPE_CHECKING:
 
 __tracebackhide__ = settings.__tracebackhide__
 
-TITLED = re.compile(r"(tried|came|expected|perhaps) {2,}\S")
-LISTENING = re.compile(r"^listening on (\S*):(\d+)$")
 SANITIZER = re.compile(r"^==\d+==|: runtime error: |^SUMMARY: \w+Sanitizer|^WARNING: ThreadSanitizer")
 OWN_VARIABLES = ("PORT", "HOST", "BIND", "HASH_SEED", "IDLE_TIMEOUT_MS")
-STATUS_FROM = 6  # the first chapter whose server ends with status 0 on SIGTERM
-NO_SIGTERM = cause(
-    "SIGTERM does not end the server: set a handler with sigaction(), have the loop see that it came (a byte in a "
-    "pipe that poll() "
-    "watches), and return from main()."
-)
-NO_STATUS = cause(
-    "SIGTERM must end the server with exit status 0: without a handler it kills the program at once, and nothing "
-    "is closed or freed."
-)
 MOST_LINES = 200_000  # of a server's log; the rest is read and dropped
 MOST_LINE = 1 << 16  # bytes; what is longer counts as several
 
@@ -62,6 +55,8 @@ class Server:
     On leaving the context it gets SIGTERM; from chapter 06 on it must exit with 0. It fails when
     the server crashed, or when a sanitizer or valgrind reported anything.
     """
+
+    count_once: ClassVar[Optional[Callable[[Cause], None]]] = None  # told of faults at the end of tests of others
 
     def __init__(
         self,
@@ -99,67 +94,17 @@ class Server:
             problem = self._wait_listening()
             if not problem:
                 return self
-            why = self._why_not_listening()
+            why = diagnose.not_listening(self)
             self._kill()
             taken = "in use" in "\n".join(self.lines)
             if self._fixed_port or not (taken and (settings.foreign("server") or self._early)):
                 break
         raise Failure(problem, [
-            ("expected", [f"it listens on {self._asked_host}:{self._asked_port or 'a port of its choice'}, as PORT "
+            ("expected", [f"it listens on {self.asked_host}:{self.asked_port or 'a port of its choice'}, as PORT "
                           "and BIND say, "
                           "and prints `listening on ADDRESS:PORT` on standard error, or just listens"]),
             ("command", [" ".join(self.command)]), *self._log(),
         ], why)  # fmt: skip
-
-    def _why_not_listening(self) -> Cause:
-        """Why a server that was started cannot be reached."""
-        text = "\n".join(self.lines)
-        left = (row for row in diagnose.sockets() if row.state == diagnose.TIME_WAIT)
-        if "in use" in text and any(row.port == self._asked_port for row in left):
-            return cause(
-                "is SO_REUSEADDR set, before bind()? The server before has closed its connections first: they stay "
-                "in TIME_WAIT for a "
-                "minute, and without SO_REUSEADDR their port stays taken."
-            )
-        if "in use" in text and self._asked_port == 0:
-            return cause(
-                "another program has this port: a server that was left running, or somebody else's. ss -ltnp shows "
-                "whose "
-                "it is."
-            )
-        if "in use" in text:
-            return cause(
-                "PORT is ignored, or not understood: the server was started with "
-                f"PORT={self._asked_port}, which was free. Does bind() get it through htons()?"
-            )
-        if diagnose.ended(self, 0.05):
-            status = self._process.returncode
-            if status and status > 0 and not text:
-                return cause("it gave up without a word: print what failed, and strerror(errno), before exit(1)")
-            return diagnose.how_it_ended(self)
-        ports = [port for _, port in diagnose.listens_on(self.pid)]
-        said = [int(match.group(2)) for match in map(LISTENING.match, self.lines) if match]
-        if self._asked_port in ports or (self._asked_port == 0 and set(said) & set(ports)):
-            return cause(
-                "it came up after all, too late for the test: is the machine very busy? If not, what does the server "
-                "do before listen()?"
-            )
-        if ports:
-            return self.port_ignored()
-        return diagnose.what_it_does(self) or self._waits_without_listening()
-
-    def port_ignored(self) -> Cause:
-        """For a server that listens elsewhere."""
-        (_, port), *_ = [*diagnose.listens_on(self.pid), ("", self.port)]
-        here = f"started with PORT={self._asked_port}, and listens on {diagnose.places(self.pid) or self.port}"
-        if swapped(port) == self._asked_port:
-            return cause(f"the two bytes of the port are in the wrong order: the server was {here}. It lacks htons().")
-        return cause(f"PORT is ignored, or not understood: the server was {here}. getenv() has it.")
-
-    def _waits_without_listening(self) -> Cause:
-        calls = diagnose.waits_in(self.pid)
-        waits = f" It waits in {calls[0].name}()." if calls else ""
-        return cause(f"it runs, and listens nowhere: does it come as far as bind() and listen()?{waits}")
 
     def _start(self) -> None:
         port = self.port
@@ -171,8 +116,8 @@ class Server:
             words = ["sh", "-c", f'ulimit -n {self.nofile} && exec "$@"', "sh"] + words
         words = without(self.closed, words)
         self._lines, self._ended = [], False
-        self._asked_port = int(env["PORT"]) if env["PORT"].isdigit() else 0
-        self._asked_host = env.get("BIND", self.host)
+        self.asked_port = int(env["PORT"]) if env["PORT"].isdigit() else 0
+        self.asked_host = env.get("BIND", self.host)
         try:
             self._process = subprocess.Popen(
                 words, env=env, cwd=self.cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -213,12 +158,12 @@ class Server:
             if not self.alive():
                 self._reader.join(limit(2))
                 return f"the server ended at once ({status_text(self._process.returncode)})"
-            if (settings.foreign("server") or self._early) and _listens(self._asked_port):
-                self.port = self._asked_port
+            if (settings.foreign("server") or self._early) and _listens(self.asked_port):
+                self.port = self.asked_port
                 return self._not_its_own()
             ports = [port for _, port in diagnose.listens_on(self.pid)] if time.monotonic() > late else []
-            if ports and self._asked_port not in ports:  # it may have begun to since we looked
-                return f"nobody listens on port {self._asked_port}"
+            if ports and self.asked_port not in ports:  # it may have begun to since we looked
+                return f"nobody listens on port {self.asked_port}"
             if over:
                 return f"the server did not come up within {limit(10):g} s"
             self._wait_news()
@@ -240,6 +185,7 @@ class Server:
         return f"port {self.port} is not its own: the program that was started listens on no such port"
 
     def __exit__(self, kind: object, error: Optional[BaseException], trace: object) -> None:
+        """Ends the server. What has failed in the test is said with what the server has to do with it."""
         if error is not None and not isinstance(error, Exception):
             self._kill()  # interrupted: leave at once
             return
@@ -250,21 +196,23 @@ class Server:
             self._kill()
         if error is not None and self.log:
             print(f"server of chapter {self.chapter:02}, {self._log_text()}")
-        if isinstance(error, AssertionError) and TITLED.match(str(error)):  # it is laid out already
-            if problem:
-                raise AssertionError(f"{error}\n\nand {problem}") from None
-            return
         if isinstance(error, (AssertionError, OSError)):
-            failed = explained(error)
-            if problem:
-                blocks = [*failed.blocks, ("and", problem.what.split("\n")), *problem.blocks]
-                better = not failed.why or problem.what.startswith(SERVER_ENDED) and self.exit_status() != 0
-                failed = Failure(failed.what, blocks, problem.why if better else failed.why)
-            elif state and not failed.why and "LD_PRELOAD" not in self.env:  # with a clock of ours it may well be busy
-                failed = Failure(failed.what, failed.blocks, state)
-            raise self._with_the_last_request(failed) from None
+            raise self._in_full(error, problem, state) from None
         if problem:
             raise problem from error
+
+    def _in_full(self, error: Exception, problem: Optional[Failure], state: Cause) -> Exception:
+        """A failure of the test, with what was wrong with the server's run, and its state then for a cause."""
+        if isinstance(error, Lesson):
+            return error.ended(problem) if problem else error
+        failed = explained(error)
+        if problem:
+            blocks = [*failed.blocks, ("and", problem.what.split("\n")), *problem.blocks]
+            better = problem.what.startswith(SERVER_ENDED) and self.exit_status() != 0
+            failed = Failure(failed.what, blocks, failed.why if failed.why and not better else problem.why)
+        elif not failed.why and "LD_PRELOAD" not in self.env:  # with a clock of ours it may well be busy
+            failed = Failure(failed.what, failed.blocks, state)
+        return self._with_the_last_request(failed)
 
     def _with_the_last_request(self, failed: Failure) -> Failure:
         """A failure that does not say what was sent: at least the last request whose reply was looked at."""
@@ -279,9 +227,11 @@ class Server:
         crashed = False
         if not self._stopped:
             crashed = not self.alive()
-            status = self._terminate(signal.SIGTERM, limit(diagnose.LOOK if NO_SIGTERM.key in settings.known else 10))
+            status = self._terminate(signal.SIGTERM, limit(1 if Server.count_once else 10))
+            if status is None and Server.count_once and diagnose.is_busy(self.pid):  # it is about to end
+                status = self._terminate(signal.SIGTERM, limit(9))
             if status is None:
-                return self._said_once(NO_SIGTERM, f"the server did not end within {limit(10):g} s of SIGTERM")
+                return self._said_once(diagnose.NO_SIGTERM, f"the server did not end within {limit(10):g} s of SIGTERM")
             crashed = crashed or status < 0 and status != -signal.SIGTERM  # it was dying already
         self._kill_group()  # what it has started may still hold its output
         self._reader.join(limit(2))
@@ -291,18 +241,17 @@ class Server:
             return Failure(f"{SERVER_ENDED} ({status_text(status)})", self._log(report), diagnose.how_it_ended(self))
         if report:
             return Failure("the server's run has findings", self._log(report), cause("the report names the line"))
-        if status != 0 and self.chapter >= STATUS_FROM and not self._stopped:
+        if status != 0 and codec(self.chapter).has_loop and not self._stopped:
             return self._said_once(
-                NO_STATUS, f"after SIGTERM the server must exit with status 0, not with {status_text(status)}"
+                diagnose.NO_STATUS, f"after SIGTERM the server must exit with status 0, not with {status_text(status)}"
             )
         return None
 
     def _said_once(self, why: Cause, what: str) -> Optional[Failure]:
-        """A fault at the end of a test about something else: where remarks are kept, it is no more than that."""
-        if settings.remarks is None:
+        """A fault at the end of a test about something else: no failure where somebody counts these."""
+        if Server.count_once is None:
             return Failure(what, self._log(), why)
-        settings.known.add(why.key)
-        settings.remarks[why.words] = settings.remarks.get(why.words, 0) + 1
+        Server.count_once(why)
         return None
 
     def _log(self, report: str = "") -> List[Tuple[str, List[str]]]:
@@ -311,11 +260,11 @@ class Server:
         return [("printed", lines or ["nothing"])]
 
     def _terminate(self, sig: int, seconds: float) -> Optional[int]:
+        """Its exit status after the signal, None where it stays."""
         self._process.send_signal(sig)
-        try:
+        with suppress(subprocess.TimeoutExpired):
             return self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
+        return None
 
     def _kill_group(self) -> None:
         try:
@@ -333,11 +282,10 @@ class Server:
     def stop(self, sig: int = signal.SIGTERM, seconds: float = 5.0) -> int:
         """Sends the signal and returns the exit status (minus the signal where it was killed)."""
         self._stopped = True
-        known = sig == signal.SIGTERM and NO_SIGTERM.key in settings.known
-        status = self._terminate(sig, limit(0.5 if known else seconds))
+        status = self._terminate(sig, limit(seconds))
         if status is None:
             raise Failure(f"the server did not end within {limit(seconds):g} s of {signal_name(sig)}",
-                          [("expected", ["it ends, with exit status 0"])], self._why_it_stays(sig))  # fmt: skip
+                          [("expected", ["it ends, with exit status 0"])], diagnose.stays(self, sig))  # fmt: skip
         self._reader.join(limit(2))
         assert status is not None
         return status
@@ -351,10 +299,6 @@ class Server:
             fail(f"the server has not ended by itself after {limit(seconds):g} s")
         self._reader.join(limit(2))
         return status
-
-    def _why_it_stays(self, sig: int) -> Cause:
-        busy = diagnose.what_it_does(self)
-        return busy or cause(NO_SIGTERM.words.replace("SIGTERM", signal_name(sig)))
 
     def exit_status(self) -> Optional[int]:
         """Its exit status, None while it runs."""
@@ -433,6 +377,11 @@ class Server:
         with open(f"/proc/{self.pid}/status") as f:
             return next(int(line.split()[1]) for line in f if line.startswith("VmHWM:"))
 
+    def reset_peak(self) -> None:
+        """Has peak_kb() begin anew (Linux)."""
+        with open(f"/proc/{self.pid}/clear_refs", "w") as f:
+            f.write("5")
+
     def cpu_ms(self) -> int:
         """The processor time that it has used, milliseconds, in steps of 10 (Linux)."""
         with open(f"/proc/{self.pid}/stat") as f:
@@ -483,7 +432,7 @@ def run_program(
             ("started", [" ".join([*(f"{key}={value}" for key, value in (env or {}).items()), _show(words)])]),
             ("expected", [f"it ends within {limit(seconds):g} s"]),
             ("printed", [f"standard output: {out[-400:]!r}", f"standard error: {err[-400:]!r}"]),
-        ], _why_it_runs_on(name, env or {}))  # fmt: skip
+        ], diagnose.runs_on(name, env or {}))  # fmt: skip
     result = Result(out.decode(errors="surrogateescape"), err.decode(errors="surrogateescape"), process.returncode)
     if result.status < 0 or any(SANITIZER.search(line) for line in result.stderr.splitlines()):
         fail(f"{name} failed ({status_text(result.status)}): {_show(words)}\n{result.stderr[-4000:]}")
@@ -553,24 +502,6 @@ def free_port() -> int:
     raise Failure("no port of 127.0.0.1 is free")
 
 
-def swapped(port: int) -> int:
-    """A port in the other byte order."""
-    return (port & 255) << 8 | port >> 8
-
-
-def signal_name(number: int) -> str:
-    """SIGSEGV for 11."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
-def status_text(status: int) -> str:
-    """An exit status in words."""
-    return f"killed by {signal_name(-status)}" if status < 0 else f"exit status {status}"
-
-
 def _session(leader: int) -> List[int]:
     """A process, and all that it has started."""
     found = []
@@ -598,17 +529,6 @@ def _listens(port: int) -> bool:
     with socket.socket() as s:
         s.settimeout(1)
         return s.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _why_it_runs_on(name: str, env: Mapping[str, str]) -> Cause:
-    """Why a program may not have ended."""
-    if name != "server":
-        return cause("does the client wait for something that never comes, more input or another reply?")
-    given = " ".join(f"{key}={value}" for key, value in env.items() if value != "0")
-    return cause(
-        f"{' and '.join(sorted({key for key in env if env[key] != '0'}))} ignored? {given} cannot be "
-        "used: a server says so in one line, and ends with status 1."
-    )
 
 
 def _show(words: Sequence[Union[str, bytes]]) -> str:

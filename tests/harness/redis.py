@@ -1,4 +1,4 @@
-"""Redis itself as the server under test: make test-17 SERVER=redis-server.
+"""Redis itself as the server under test: make test-20 SERVER=redis-server.
 
 So our reading of Redis is held to Redis. It has all our commands but `zquery`, which it is taught by a script.
 """
@@ -55,6 +55,12 @@ def tells_apart(name: bytes) -> bool:
     """Is this name of a command another one to the server under test than all commands? Redis compares names with
     strcasecmp(), to which `get\\0x` is `get` where its table has both in one bucket, by chance."""
     return b"\0" not in name or not is_tested()
+
+
+def read_of_bound(text: bytes) -> bytes:
+    """What the server under test reads of the end of a range of scores: Redis, with strtod(), only what stands before
+    a NUL."""
+    return text.split(b"\0")[0] if is_tested() else text
 
 
 def options(command: Sequence[str], env: Dict[str, str]) -> List[str]:

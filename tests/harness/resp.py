@@ -1,4 +1,4 @@
-"""RESP, the language of Redis (17 and later): requests, replies of version 2 and 3, and the texts of its errors.
+"""RESP, the language of Redis (20 and later): requests, replies of version 2 and 3, and the texts of its errors.
 
 A value is None (null), Err, Simple (+OK), bytes, int, float, bool, a list, or a Map (a list of pairs). Of a score a
 test says the number; on the wire of version 2 it is a string, of version 3 a double.
@@ -9,14 +9,16 @@ import functools
 import math
 import re
 import struct
-from typing import Dict, List, Optional, Sequence, Tuple
+from fractions import Fraction
+from typing import Dict, List, Optional, Sequence, Tuple, Union
 
 from .wire import (
-    ERR_2BIG, ERR_ARG, ERR_TYPE, ERR_UNKNOWN, AnyOrder, Arg, Between, Err, OneOf, WireError, left_over, show_bytes,
-    show_double, to_bytes,
+    ERR_2BIG, ERR_ARG, ERR_TYPE, ERR_UNKNOWN, AnyOrder, Arg, Between, Err, OneOf, WireError, left_over, parse_int,
+    show_bytes, show_double, to_bytes,
 )  # fmt: skip
 
 MAX_ARGS = 1 << 20  # strings of a request, as Redis has it before version 7.0.10
+MAX_STRING = 32 << 20  # bytes of a value
 MAX_INLINE = 64 << 10  # bytes of a line
 MAX_DEPTH = 100
 
@@ -27,22 +29,31 @@ TOO_BIG = "ERR the reply is too big"  # of ours: Redis has no such limit
 SYNTAX = "ERR syntax error"
 PROTOCOL = "ERR Protocol error: "
 
-# Commands of ours by the chapter that brings them, and the number of strings that Redis asks of each: so many, or with
-# a minus at least so many.
+# Commands of ours by the chapter that brings them, and the number of strings that each asks for: so many, or with a
+# minus at least so many. From 21 on that is what Redis asks for; 20 has no options, and one key or pair in each.
 SINCE: Dict[int, Dict[bytes, int]] = {
-    17: {
-        b"get": 2, b"set": -3, b"del": -2, b"keys": 2, b"zadd": -4, b"zrem": -3, b"zscore": 3, b"zquery": 6,
-        b"expire": -3, b"pexpire": -3, b"ttl": 2, b"pttl": 2, b"persist": 2, b"ping": -1, b"echo": 2, b"quit": -1,
-        b"hello": -1, b"select": 2, b"command": -1, b"client": -2, b"config": -2, b"info": -1, b"dbsize": 1,
-        b"flushdb": -1, b"flushall": -1, b"exists": -2, b"unlink": -2, b"type": 2, b"mget": -2, b"mset": -3,
-        b"incr": 2, b"decr": 2, b"incrby": 3, b"decrby": 3, b"append": 3, b"strlen": 2, b"zcard": 2, b"zrank": 3,
-        b"zrevrank": 3, b"zincrby": 4, b"zcount": 4, b"zrange": -4, b"zrangebyscore": -4, b"auth": -2, b"reset": 1,
+    20: {
+        b"get": 2, b"set": 3, b"del": 2, b"keys": 2, b"zadd": 4, b"zrem": 3, b"zscore": 3, b"zquery": 6,
+        b"expire": 3, b"pexpire": 3, b"ttl": 2, b"pttl": 2, b"persist": 2, b"ping": -1, b"echo": 2, b"quit": -1,
+        b"hello": -1, b"select": 2, b"command": -1,
     },
-    18: {
-        b"move": 3, b"swapdb": 3, b"rename": 3, b"renamenx": 3, b"copy": -3, b"touch": -2, b"randomkey": 1,
-        b"scan": -2, b"object": -2, b"expireat": -3, b"pexpireat": -3, b"expiretime": 2, b"pexpiretime": 2,
+    21: {
+        b"set": -3, b"del": -2, b"zadd": -4, b"zrem": -3, b"expire": -3, b"pexpire": -3, b"client": -2,
+        b"config": -2, b"info": -1, b"dbsize": 1, b"flushdb": -1, b"flushall": -1, b"exists": -2, b"unlink": -2,
+        b"type": 2, b"mget": -2, b"mset": -3, b"incr": 2, b"decr": 2, b"incrby": 3, b"decrby": 3, b"append": 3,
+        b"strlen": 2, b"zcard": 2, b"zrank": 3, b"zrevrank": 3, b"zincrby": 4, b"zcount": 4, b"zrange": -4,
+        b"zrangebyscore": -4, b"auth": -2, b"reset": 1, b"msetnx": -3, b"incrbyfloat": 3, b"getrange": 4,
+        b"setrange": 4, b"zmscore": -3, b"zlexcount": 4, b"zrangebylex": -4, b"zrevrange": -4,
+        b"zrevrangebyscore": -4, b"zrevrangebylex": -4, b"zremrangebyrank": 4, b"zremrangebyscore": 4,
+        b"zremrangebylex": 4, b"zpopmin": -2, b"zpopmax": -2,
+    },
+    22: {
+        b"move": 3, b"swapdb": 3, b"rename": 3, b"renamenx": 3, b"copy": -3, b"touch": -2, b"object": -2,
+        b"expireat": -3, b"pexpireat": -3, b"expiretime": 2, b"pexpiretime": 2,
         b"setex": 4, b"psetex": 4, b"setnx": 3, b"getset": 3, b"getdel": 2, b"getex": -2, b"time": 1, b"memory": -2,
     },
+    23: {b"scan": -2, b"zscan": -3, b"randomkey": 1},
+    25: {b"multi": 1, b"exec": 1, b"discard": 1, b"watch": -2, b"unwatch": 1},
 }  # fmt: skip
 EVERY = {name: count for names in SINCE.values() for name, count in names.items()}
 
@@ -56,6 +67,7 @@ def arity(chapter: int) -> Dict[bytes, int]:
 WITHOUT_KEYS = (
     b"keys", b"ping", b"echo", b"quit", b"hello", b"select", b"command", b"client", b"config", b"info", b"dbsize",
     b"flushdb", b"flushall", b"swapdb", b"randomkey", b"scan", b"time", b"auth", b"reset",
+    b"multi", b"exec", b"discard", b"unwatch",
 )  # fmt: skip
 
 
@@ -64,11 +76,11 @@ def keys(words: Sequence[bytes]) -> Sequence[bytes]:
     name = words[0].lower() if words else b""
     if name not in EVERY or name in WITHOUT_KEYS:
         return []
-    if name in (b"del", b"unlink", b"exists", b"touch", b"mget"):
+    if name in (b"del", b"unlink", b"exists", b"touch", b"mget", b"watch"):
         return words[1:]
     if name in (b"rename", b"renamenx", b"copy", b"object", b"memory"):
         return words[2:3] if name in (b"object", b"memory") else words[1:3]
-    return words[1::2] if name == b"mset" else words[1:2]
+    return words[1::2] if name in (b"mset", b"msetnx") else words[1:2]
 
 
 class Simple(bytes):
@@ -126,63 +138,6 @@ def array(*args: Arg) -> bytes:
     return b"".join(parts)
 
 
-def request_end(data: bytes, at: int = 0) -> int:
-    """Where the request ends that begins there; -1 where it is not whole, or is none."""
-    line_end = data.find(b"\n", at)
-    if line_end < 0 or data[at : at + 1] != b"*":
-        return line_end + 1 or -1
-    try:
-        count = int(data[at + 1 : line_end])
-        at = line_end + 1
-        for _ in range(count):
-            line_end = data.find(b"\n", at)
-            if line_end < 0 or data[at : at + 1] != b"$":
-                return -1
-            at = line_end + 3 + int(data[at + 1 : line_end])
-    except ValueError:
-        return -1
-    return at if at <= len(data) else -1
-
-
-def request_words(data: bytes) -> List[bytes]:
-    """The strings of a request that is whole. WireError, with Redis's words, where it is malformed."""
-    if not data.startswith(b"*"):
-        return split_inline(data.rstrip(b"\r\n"))
-    at = data.index(b"\r\n") + 2
-    count = _number(data[1 : at - 2], 0, "invalid multibulk length", MAX_ARGS)
-    words = []
-    for _ in range(count):
-        if data[at : at + 1] != b"$":
-            raise WireError(at, f"expected '$', got '{data[at:at + 1].decode('latin-1')}'")
-        line = data.index(b"\r\n", at)
-        size = _number(data[at + 1 : line], at, "invalid bulk length", 512 << 20)
-        if size < 0:
-            raise WireError(at, "invalid bulk length")
-        words.append(data[line + 2 : line + 2 + size])
-        at = line + 4 + size
-    return words
-
-
-def first_words(data: bytes) -> List[bytes]:
-    """Those strings of a request that are there, of one that may be cut."""
-    words: List[bytes] = []
-    at = data.find(b"\n") + 1
-    while data[at : at + 1] == b"$":
-        line = data.find(b"\n", at)
-        size = data[at + 1 : line].rstrip(b"\r")
-        if line < 0 or not size.isdigit() or line + 1 + int(size) > len(data):
-            break
-        words.append(data[line + 1 : line + 1 + int(size)])
-        at = line + 3 + int(size)
-    return words
-
-
-def _number(text: bytes, at: int, what: str, most: int) -> int:
-    if not re.fullmatch(rb"-?[0-9]{1,18}", text) or int(text) > most:
-        raise WireError(at, what)
-    return int(text)
-
-
 ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
 WORD = re.compile(rb"""\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\'|[^'\\]|\\(?!'))*)'|([^ \t\r\n"']+))""", re.DOTALL)
 
@@ -220,54 +175,65 @@ def _single(text: bytes) -> bytes:
     return text.replace(b"\\'", b"'")
 
 
-def understood(data: bytes, most: int = 1 << 20, limit: int = 32 << 20) -> Tuple[List[List[bytes]], str, int]:
-    """All requests in a stream, empty ones too; why there are no more: Redis's words, or "" where more may come; and
-    how many bytes they take.
+def take_request(data: bytes, at: int = 0, most: int = MAX_ARGS, limit: int = 32 << 20) -> Tuple[List[bytes], int]:
+    """The strings of the request that begins there, and where it ends: -1 where it is not whole, then these are the
+    strings that have come. WireError, in Redis's words, where it is malformed.
 
     most is the number of strings that there may be, limit the bytes of a string.
     """
-    requests: List[List[bytes]] = []
-    at = used = 0
+    words: List[bytes] = []
+    if data[at : at + 1] != b"*":
+        end = data.find(b"\n", at)
+        if (end if end >= 0 else len(data)) - at > MAX_INLINE:
+            raise WireError(at, "too big inline request")
+        return (split_inline(data[at:end]), end + 1) if end >= 0 else (words, -1)
     try:
-        while at < len(data):
-            if data[at : at + 1] != b"*":
-                end = data.find(b"\n", at)
-                if (end if end >= 0 else len(data)) - at > MAX_INLINE:
-                    raise WireError(at, "too big inline request")
-                if end < 0:
-                    break
-                words = split_inline(data[at:end])
-                if words and words[0].lower() in (b"post", b"host:"):
-                    raise WireError(at, "HTTP is not spoken here")
-                requests.append(words)
-                at = used = end + 1
-                continue
-            count, at = _head(data, at, "*", "invalid multibulk length", most)
-            words = []
-            for _ in range(count):
-                size, at = _head(data, at, "$", "invalid bulk length", limit)
-                if size < 0:
-                    raise WireError(at, "invalid bulk length")
-                if at + size + 2 > len(data):
-                    return requests, "", used
-                words.append(data[at : at + size])
-                at += size + 2
+        count, at = _head(data, at, "*", "invalid multibulk length", most)
+        for _ in range(count):
+            size, at = _head(data, at, "$", "invalid bulk length", limit)
+            if size < 0:
+                raise WireError(at, "invalid bulk length")
+            if at + size + 2 > len(data):
+                return words, -1
+            words.append(data[at : at + size])
+            at += size + 2
+    except _NotWhole:
+        return words, -1
+    return words, at
+
+
+def understood(data: bytes, most: int = MAX_ARGS, limit: int = 32 << 20) -> Tuple[List[List[bytes]], str, int]:
+    """All requests in a stream, empty ones too; why there are no more: Redis's words, or "" where more may come; and
+    how many bytes they take."""
+    requests: List[List[bytes]] = []
+    used = 0
+    try:
+        while used < len(data):
+            words, end = take_request(data, used, most, limit)
+            if end < 0:
+                break
+            if data[used : used + 1] != b"*" and words and words[0].lower() in (b"post", b"host:"):
+                raise WireError(used, "HTTP is not spoken here")
             requests.append(words)
-            used = at
+            used = end
     except WireError as e:
         return requests, str(e), used
-    except ValueError:
-        pass  # a line that is not whole
     return requests, "", used
 
 
+class _NotWhole(Exception):
+    """A line whose end has not come."""
+
+
 def _head(data: bytes, at: int, kind: str, what: str, most: int) -> Tuple[int, int]:
-    """The number behind * or $, and where the next thing begins. ValueError where the line is not whole."""
+    """The number behind * or $, and where the next thing begins. _NotWhole where the line is not."""
     end = data.find(b"\r", at)
+    if end == at + 2 and data[at] == ord(kind) and data[at + 1] in b"0123456789" and end + 1 < len(data):  # nearly all
+        return data[at + 1] - ord("0"), end + 2
     if end < 0 and len(data) - at > MAX_INLINE:
         raise WireError(at, "too big mbulk count string" if kind == "*" else "too big bulk count string")
     if end < 0 or end + 1 == len(data):
-        raise ValueError
+        raise _NotWhole
     if data[at : at + 1] != kind.encode():
         found = b" " if data[at] < 32 else data[at : at + 1]
         raise WireError(at, f"expected '{kind}', got '{found.decode('utf-8', 'surrogateescape')}'")
@@ -394,6 +360,9 @@ def _value(data: bytes, at: int, version: int, depth: int) -> Tuple[object, int]
             items.append(item)
         return (items if kind != b"%" else Map(zip(items[::2], items[1::2]))), at
     if version == 3:
+        if kind == b"=":
+            end = after + _size(text, at)
+            return data[after + 4 : end], end + 2
         if kind == b"_" and not text:
             return None, after
         if kind == b"#" and text in (b"t", b"f"):
@@ -417,13 +386,6 @@ def error(text: str) -> Err:
 # ---- numbers --------------------------------------------------------------------------------------
 
 
-def parse_int(text: bytes) -> Optional[int]:
-    """An integer as Redis reads it: only as it would write it. None for all else."""
-    if not re.fullmatch(rb"0|-?[1-9][0-9]{0,18}", text):
-        return None
-    return int(text) if -(2**63) <= int(text) < 2**63 else None
-
-
 def parse_double(text: bytes) -> Optional[float]:
     """A double as Redis reads it: whatever strtod() takes, but for blanks, NaN, and what becomes 0 or infinite."""
     if re.fullmatch(rb"[+-]?inf(inity)?", text, re.IGNORECASE):
@@ -438,7 +400,33 @@ def parse_double(text: bytes) -> Optional[float]:
     return None if math.isinf(value) or vanished else value + 0.0
 
 
-# ---- what the cases of 07 to 16 expect, in Redis's words ----------------------------------------
+def long_double(text: bytes) -> Union[Fraction, float, None]:
+    """A long double of x86, with 64 bits for its digits, as Redis reads it; inf is a float."""
+    if re.fullmatch(rb"[+-]?inf(inity)?", text, re.IGNORECASE):
+        return float(text)
+    if re.fullmatch(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,5})?", text):
+        value = _to_64_bits(Fraction(text.decode()))
+        return value if abs(value) < 2**16384 else None
+    value = parse_double(text)  # hexadecimal, or nothing
+    return None if value is None else Fraction(value)
+
+
+def _to_64_bits(value: Fraction) -> Fraction:
+    if value == 0:
+        return value
+    bits = abs(value).numerator.bit_length() - abs(value).denominator.bit_length() - 64
+    unit = Fraction(2) ** (bits if abs(value) < Fraction(2) ** (bits + 64) else bits + 1)
+    return round(value / unit) * unit
+
+
+def long_double_text(value: Fraction) -> bytes:
+    """A sum as Redis writes it: 17 digits behind the point, without the zeros at their end."""
+    units = round(_to_64_bits(value) * 10**17)
+    text = f"{'-' * (units < 0)}{abs(units) // 10**17}.{abs(units) % 10**17:017}".rstrip("0").rstrip(".")
+    return text.encode()
+
+
+# ---- what the cases of 07 to 19 expect, in Redis's words ----------------------------------------
 
 
 def expected(value: object, words: Sequence[bytes]) -> object:

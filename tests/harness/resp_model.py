@@ -1,25 +1,33 @@
-"""A plain Python model of the server of chapter 17, for random commands: replies and texts as Redis has them."""
+"""A plain Python model of the server of 20 and later, for random commands: replies and texts as Redis has them, from 22
+on with databases and deadlines that are dates, from 25 on with transactions."""
 from __future__ import annotations
 
-import bisect
 import fnmatch
-import random
+import functools
+import math
 import re
 import time
-from typing import Any, List, Optional, Sequence, Set, Tuple
+from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 from . import redis, resp, settings
-from .model import (
-    BAD_INTS, INT64_MAX, INT64_MIN, KEYS, LIMITS, MILLISECONDS, NAMES, OFFSETS, SCORES, SECONDS, Command,
-    Generator, Model, ZSet, _Wrong,
+from .codec import codec
+from .model import Model, ZSet, _Wrong, monotonic_ms
+from .resp import NIL, NO_FLOAT, NO_INT, OK, PONG, SYNTAX, WRONG_TYPE, Score, Simple, parse_double, parse_int
+from .wire import (
+    ERR_ARG, ERR_TYPE, ERR_UNKNOWN, INT64_MAX, INT64_MIN, AnyOrder, Between, Err, OneOf, show_double, to_bytes,
 )  # fmt: skip
-from .resp import NO_FLOAT, NO_INT, OK, PONG, SYNTAX, WRONG_TYPE, Score, Simple, parse_double, parse_int
-from .wire import ERR_ARG, ERR_TYPE, ERR_UNKNOWN, AnyOrder, Between, Err, OneOf, to_bytes
 
 __tracebackhide__ = settings.__tracebackhide__
 
+DATABASES = 16
+AT_ONCE = (b"multi", b"exec", b"discard", b"watch", b"quit", b"reset")  # these do not wait in a queue
+QUEUED = Simple(b"QUEUED")
 NO_RANGE = "ERR min or max is not a float"
 OVERFLOW = "ERR increment or decrement would overflow"
+NO_DB, SAME = "ERR DB index is out of range", "ERR source and destination objects are the same"
+NO_INT32 = "ERR value is out of range, value must between -2147483648 and 2147483647"
+# unit -> (milliseconds, is it a date?)
+UNITS = {b"ex": (1000, False), b"px": (1, False), b"exat": (1000, True), b"pxat": (1, True)}
 
 
 def wrong(text: str) -> _Wrong:
@@ -34,34 +42,228 @@ def integer(text: bytes) -> int:
     return value
 
 
-class RespModel(Model):
-    """The server of 17."""
+def index(text: bytes, error: str = "") -> int:
+    """A number of 32 bits."""
+    value = parse_int(text)
+    if value is None or not -(2**31) <= value < 2**31:
+        raise wrong(error or (NO_INT if value is None else NO_INT32))
+    return value
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+
+def score(text: bytes) -> float:
+    value = parse_double(text)
+    if value is None:
+        raise wrong(NO_FLOAT)
+    return value
+
+
+def bound(text: bytes) -> Tuple[float, bool]:
+    """An end of a range, and whether it belongs to it: read as strtod() does, blanks in front too; nothing is 0."""
+    text = redis.read_of_bound(text)
+    number = (text[1:] if text[:1] == b"(" else text).lstrip()
+    value = parse_double(number)
+    if value is None and re.fullmatch(rb"[+-]?[0-9]+(\.[0-9]*)?(e[+-]?[0-9]+)?", number, re.IGNORECASE):
+        value = float(number)  # what becomes 0 or infinite
+    if value is None and text not in (b"", b"("):
+        raise wrong(NO_RANGE)
+    return value or 0.0, text[:1] != b"("
+
+
+def name_bound(text: bytes) -> Tuple[Tuple[int, bytes], bool]:
+    """An end of a range of names, and whether it belongs to it. Behind a sign nothing may stand, but for a NUL."""
+    if text[:1] in (b"-", b"+") and text[1:2] in (b"", b"\0"):
+        return (-1 if text[:1] == b"-" else 1, b""), False
+    if text[:1] not in (b"[", b"("):
+        raise wrong("ERR min or max not valid string range item")
+    return (0, text[1:]), text[:1] == b"["
+
+
+def wall_ms() -> int:
+    """The clock by which keys expire from 22 on."""
+    return time.time_ns() // 1_000_000
+
+
+class Since(int):
+    """A deadline that was counted from now on: the server has looked at the clock a little earlier than the model."""
+
+
+class Noted(dict):
+    """By keys, and says which of them has changed, what it was set to or not."""
+
+    changed: Callable[[bytes], None]
+
+    def __setitem__(self, key: bytes, value: object) -> None:
+        super().__setitem__(key, value)
+        self.changed(key)
+
+    def __delitem__(self, key: bytes) -> None:
+        super().__delitem__(key)
+        self.changed(key)
+
+    def pop(self, key: bytes, *default: object) -> object:
+        was_there = key in self
+        value = super().pop(key, *default)
+        if was_there:
+            self.changed(key)
+        return value
+
+    def clear(self) -> None:
+        for key in list(self):
+            del self[key]
+
+
+class Standing:
+    """What a client has begun: requests that wait since its MULTI, and keys that it watches."""
+
+    def __init__(self) -> None:
+        self.queue: Optional[List[Sequence[bytes]]] = None
+        self.spoiled = self.touched = False
+        self.watched: Set[Tuple[int, bytes]] = set()
+
+
+class Database:
+    """One of the sixteen; before 22 there is one."""
+
+    def __init__(self, changed: "Callable[[Database, bytes], None]" = lambda database, key: None) -> None:
+        self.values: Dict[bytes, Union[bytes, ZSet]] = Noted()
+        self.deadlines: Dict[bytes, int] = Noted()
+        for each in (self.values, self.deadlines):
+            each.changed = functools.partial(changed, self)  # type: ignore[attr-defined]
         self.ghosts: Set[bytes] = set()  # keys that have expired
 
+    def put(self, key: bytes, value: Union[bytes, ZSet], deadline: Optional[int] = None) -> None:
+        """A value takes the place of what is there, with its deadline or without one."""
+        self.values[key] = value
+        self.deadlines.pop(key, None)
+        if deadline is not None:
+            self.deadlines[key] = deadline
+
+
+class RespModel(Model):
+    """The server. `client` is the number of the connection that asks."""
+
+    def __init__(self, chapter: int, clock: Optional[Callable[[], int]] = None, slack_ms: int = 0) -> None:
+        super().__init__(chapter, clock or (wall_ms if codec(chapter).has_keyspace else monotonic_ms), slack_ms)
+        self.databases = [Database(self.changed) for _ in range(DATABASES)]
+        self.selected: Dict[int, int] = {}
+        self.standings: Dict[int, Standing] = {}
+        self._look_at(0)
+
     def do(self, *args: resp.Arg) -> object:
-        """Executes a command; returns the reply to expect (possibly a pattern)."""
+        """Executes a command in the database of the client, whose keys `values` are until the next; returns the reply
+        to expect (possibly a pattern)."""
         words = [to_bytes(a) for a in args]
         self._expire()
+        self._look_at(self.selected.get(self.client, 0))
         name = words[0].lower()
-        method = getattr(self, f"do_{name.decode('latin-1')}", None) if re.fullmatch(b"[a-z]+", name) else None
-        if method is None:
-            return Err(ERR_UNKNOWN, resp.unknown(words))
-        count = resp.arity(self.chapter)[name]
-        if len(words) < -count if count < 0 else len(words) != count:
-            return self.bad_count(name.decode())
+        count = resp.arity(self.chapter).get(name)
+        queue, error = self.standing.queue, None
+        if count is None or not self.knows(name.decode()):
+            error = Err(ERR_UNKNOWN, resp.unknown(words))
+        elif len(words) < -count if count < 0 else len(words) != count:
+            error = self.bad_count(name.decode())
+        if error:
+            self.standing.spoiled = queue is not None
+            return error
+        if queue is not None and name not in AT_ONCE:
+            queue.append(words)
+            return QUEUED
+        return self.done(words)
+
+    def done(self, words: Sequence[bytes]) -> object:
+        """Executes a command that there is, with a number of words that is right."""
         try:
-            return method(*words[1:])
+            return self.command(words[0].lower().decode())(*words[1:])
         except _Wrong as e:
             return e.reply
 
+    def command(self, name: str) -> Callable[..., object]:
+        """What executes it."""
+        return functools.partial(SHORT[name], self) if name in SHORT else getattr(self, f"do_{name}")
+
+    @classmethod
+    def knows(cls, name: str) -> bool:
+        """Can it tell what this command answers?"""
+        return name in SHORT or hasattr(cls, f"do_{name}")
+
     def leaves(self, client: int) -> None:
-        """That connection has ended."""
+        """Who gets its number begins in the first database."""
+        self.selected.pop(client, None)
+        self.standings.pop(client, None)
+
+    # ---- transactions ----
+
+    @property
+    def standing(self) -> Standing:
+        """That of the client who asks."""
+        return self.standings.setdefault(self.client, Standing())
+
+    def in_multi(self) -> bool:
+        """Do requests of the client wait?"""
+        return self.standing.queue is not None
+
+    def changed(self, database: Database, key: bytes) -> None:
+        """Whoever watches the key has to know."""
+        where = self.databases.index(database), key
+        for each in self.standings.values():
+            each.touched = each.touched or where in each.watched
+
+    def end(self, without: str) -> Standing:
+        """Ends the client's transaction, which is returned."""
+        standing = self.standing
+        if standing.queue is None:
+            raise wrong(without)
+        self.standings[self.client] = Standing()
+        return standing
+
+    def do_multi(self) -> object:
+        if self.in_multi():
+            raise wrong("ERR MULTI calls can not be nested")
+        self.standing.queue = []
+        return OK
+
+    def do_discard(self) -> object:
+        self.end("ERR DISCARD without MULTI")
+        return OK
+
+    def do_exec(self) -> object:
+        standing = self.end("ERR EXEC without MULTI")
+        if standing.spoiled:
+            raise wrong("EXECABORT Transaction discarded because of previous errors.")
+        if standing.touched:
+            return NIL
+        replies = []
+        for words in standing.queue or []:
+            self._expire()
+            self._look_at(self.selected.get(self.client, 0))
+            replies.append(self.done(words))
+        return replies
+
+    def do_watch(self, *keys: bytes) -> object:
+        if self.in_multi():
+            raise wrong("ERR WATCH inside MULTI is not allowed")
+        self.standing.watched |= {(self.selected.get(self.client, 0), key) for key in keys}
+        return OK
+
+    def do_unwatch(self) -> object:
+        self.standing.touched = False
+        self.standing.watched = set()
+        return OK
 
     def bad_count(self, name: str) -> Err:
         return Err(ERR_ARG, f"ERR wrong number of arguments for '{name}' command")
+
+    def _look_at(self, number: int) -> None:
+        self.here = self.databases[number]
+        self.values, self.deadlines = self.here.values, self.here.deadlines
+
+    def _expire(self) -> None:
+        for number, database in enumerate(self.databases):
+            if database.deadlines:
+                before = set(database.values)
+                self._look_at(number)
+                super()._expire()
+                database.ghosts |= before - set(database.values)
 
     # ---- strings ----
 
@@ -72,14 +274,66 @@ class RespModel(Model):
             raise _Wrong(Err(ERR_TYPE, WRONG_TYPE))
         return value
 
-    def do_get(self, key: bytes) -> object:
-        return self.string(key)
-
     def do_set(self, key: bytes, value: bytes, *more: bytes) -> object:
-        if more:
-            return Err(ERR_ARG, SYNTAX)
-        super().do_set(key, value)
+        words, unit, amount = self.options(more, (b"nx", b"xx", b"get", b"keepttl"))
+        date = self.date("set", amount, unit) if unit else None
+        old = self.string(key) if b"get" in words else self.values.get(key)
+        if b"nx" in words and old is not None or b"xx" in words and old is None:
+            return NIL if b"get" not in words or old is None else old
+        self.here.put(key, value, self.deadlines.get(key) if b"keepttl" in words else date)
+        return OK if b"get" not in words else NIL if old is None else old
+
+    def options(self, more: Sequence[bytes], flags: Sequence[bytes]) -> Tuple[Set[bytes], bytes, bytes]:
+        """What is given of the flags, and a unit with its number; of the same unit twice, the last number counts."""
+        units = UNITS if self.language.has_keyspace else (b"ex", b"px")
+        found: Set[bytes] = set()
+        amount, words = b"", list(more)
+        while words:
+            name = words.pop(0).lower()
+            if name in units and words and not found & set(UNITS) - {name}:
+                amount = words.pop(0)
+            elif name not in flags:
+                raise wrong(SYNTAX)
+            found.add(name)
+        unit = next(iter(found & set(UNITS)), b"")
+        if unit and found & {b"keepttl", b"persist"} or {b"nx", b"xx"} <= found:
+            raise wrong(SYNTAX)
+        return found, unit, amount
+
+    def date(self, command: str, text: bytes, unit: bytes) -> int:
+        """The deadline that a command other than those of `expire` sets: it must be after 1970."""
+        scale, absolute = UNITS[unit]
+        amount = integer(text) * scale
+        if amount <= 0 or amount > INT64_MAX or not absolute and amount + self.wall() > INT64_MAX:
+            raise wrong(f"ERR invalid expire time in '{command}' command")
+        return amount if absolute else Since(amount + self.clock())
+
+    def wall(self) -> int:
+        """The time of day, by which Redis decides what is too late."""
+        return self.clock() if self.language.has_keyspace else wall_ms()
+
+    def do_getset(self, key: bytes, value: bytes) -> object:
+        old = self.string(key)
+        self.here.put(key, value)
+        return old
+
+    def set_with_time(self, command: str, unit: bytes, key: bytes, amount: bytes, value: bytes) -> object:
+        self.here.put(key, value, self.date(command, amount, unit))
         return OK
+
+    def do_getdel(self, key: bytes) -> object:
+        old = self.string(key)
+        self.do_del(key)
+        return old
+
+    def do_getex(self, key: bytes, *more: bytes) -> object:
+        words, unit, amount = self.options(more, (b"persist",))
+        value = self.string(key)
+        if value is not None and unit:
+            self.live_until(key, self.date("getex", amount, unit))
+        elif b"persist" in words:
+            self.deadlines.pop(key, None)
+        return value
 
     def do_mget(self, *keys: bytes) -> object:
         return [None if isinstance(self.values.get(key), dict) else self.values.get(key) for key in keys]
@@ -88,8 +342,45 @@ class RespModel(Model):
         if len(pairs) % 2:
             return self.bad_count("mset")
         for key, value in zip(pairs[::2], pairs[1::2]):
-            super().do_set(key, value)
+            self.here.put(key, value)
         return OK
+
+    def do_msetnx(self, *pairs: bytes) -> object:
+        if len(pairs) % 2:
+            return self.bad_count("msetnx")
+        if any(key in self.values for key in pairs[::2]):
+            return 0
+        self.do_mset(*pairs)
+        return 1
+
+    def do_getrange(self, key: bytes, first: bytes, last: bytes) -> object:
+        begin, end = integer(first), integer(last)
+        text = self.string(key) or b""
+        if begin < 0 and end < 0 and begin > end:
+            return b""
+        begin, end = (max(0, at + len(text)) if at < 0 else at for at in (begin, end))
+        return text[begin : end + 1]
+
+    def do_setrange(self, key: bytes, offset: bytes, more: bytes) -> object:
+        at = integer(offset)
+        if at < 0:
+            raise wrong("ERR offset is out of range")
+        text = self.string(key) or b""
+        if more and at + len(more) > resp.MAX_STRING:
+            raise wrong("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
+        if more:
+            self.values[key] = text[:at].ljust(at, b"\0") + more + text[at + len(more) :]
+        return len(self.values.get(key, b""))
+
+    def do_incrbyfloat(self, key: bytes, amount: bytes) -> object:
+        text = self.string(key)
+        value, more = resp.long_double(b"0" if text is None else text), resp.long_double(amount)
+        if value is None or more is None:
+            raise wrong(NO_FLOAT)
+        if math.inf in (abs(value), abs(more)):
+            raise wrong("ERR increment would produce NaN or Infinity")
+        self.values[key] = resp.long_double_text(value + more)
+        return self.values[key]
 
     def add(self, key: bytes, amount: int) -> object:
         text = self.string(key)
@@ -98,15 +389,6 @@ class RespModel(Model):
             return Err(ERR_ARG, OVERFLOW)
         self.values[key] = b"%d" % value
         return value
-
-    def do_incr(self, key: bytes) -> object:
-        return self.add(key, 1)
-
-    def do_decr(self, key: bytes) -> object:
-        return self.add(key, -1)
-
-    def do_incrby(self, key: bytes, amount: bytes) -> object:
-        return self.add(key, integer(amount))
 
     def do_decrby(self, key: bytes, amount: bytes) -> object:
         if integer(amount) == INT64_MIN:
@@ -117,9 +399,6 @@ class RespModel(Model):
         self.values[key] = (self.string(key) or b"") + more
         return len(self.values[key])
 
-    def do_strlen(self, key: bytes) -> object:
-        return len(self.string(key) or b"")
-
     # ---- keys ----
 
     def do_del(self, *keys: bytes) -> object:
@@ -128,45 +407,120 @@ class RespModel(Model):
             self._remove(key)
         return len(there)
 
-    do_unlink = do_del
-
-    def do_exists(self, *keys: bytes) -> object:
-        return sum(key in self.values for key in keys)
-
     def do_type(self, key: bytes) -> object:
         value = self.values.get(key)
         return Simple(b"none" if value is None else b"zset" if isinstance(value, dict) else b"string")
 
     def do_keys(self, pattern: bytes) -> object:
-        """Of patterns that the generator makes: no backslash, and ! is no sign."""
+        """Of patterns that are drawn: no backslash, and ! is no sign."""
         matcher = re.compile(fnmatch.translate(pattern.decode("latin-1")), re.DOTALL)
         return AnyOrder([key for key in self.values if matcher.match(key.decode("latin-1"))])
 
-    def _expire(self) -> None:
-        before = set(self.values)
-        super()._expire()
-        self.ghosts |= before - set(self.values)
-
     def do_dbsize(self) -> object:
         """Redis counts what has expired, too, as long as nobody has come upon it."""
-        return Between(len(self.values), len(self.values) + len(self.ghosts - set(self.values)))
+        return Between(len(self.values), len(self.values) + len(self.here.ghosts - set(self.values)))
 
-    def do_flushdb(self, *how: bytes) -> object:
-        if how and (len(how) > 1 or how[0].lower() not in (b"async", b"sync")):
-            return Err(ERR_ARG, SYNTAX)
-        for keys in (self.values, self.deadlines, self.ghosts):
-            keys.clear()
-        return OK
+    def do_randomkey(self) -> object:
+        return OneOf(*self.values) if self.values else None
 
-    do_flushall = do_flushdb
+    def do_scan(self, cursor: bytes, *more: bytes) -> object:
+        """One step of a pass says little; run_model_test looks at the whole. Here are the errors."""
+        number = parse_int(cursor)
+        if number is None or not 0 <= number < 2**63:
+            return Err(ERR_ARG, "ERR invalid cursor")
+        words = list(more)
+        while words:
+            name = words.pop(0).lower()
+            if not words or name not in (b"count", b"match", b"type"):
+                return Err(ERR_ARG, SYNTAX)
+            if name == b"count" and integer(words[0]) < 1:
+                return Err(ERR_ARG, SYNTAX)
+            del words[0]
+        return ScanStep(set(self.values))
 
-    # ---- connections ----
+    def rename(self, key: bytes, new: bytes, over: bool) -> int:
+        if key not in self.values:
+            raise wrong("ERR no such key")
+        if not over and new in self.values:
+            return 0
+        if key == new:
+            return 1
+        value, deadline = self.values[key], self.deadlines.get(key)
+        self._remove(key)
+        self.here.put(new, value, deadline)
+        return 1
+
+    def do_copy(self, key: bytes, new: bytes, *more: bytes) -> object:
+        words, there, replace = list(more), self.here, False
+        while words:
+            name = words.pop(0).lower()
+            if name == b"db" and words:
+                there = self.database(words.pop(0))
+            elif name != b"replace":
+                return Err(ERR_ARG, SYNTAX)
+            replace = replace or name == b"replace"
+        if there is self.here and key == new:
+            return Err(ERR_ARG, SAME)
+        value = self.values.get(key)
+        if value is None or new in there.values and not replace:
+            return 0
+        there.put(new, type(value)(value), self.deadlines.get(key))  # a copy: sets are changed in their place
+        return 1
+
+    # ---- connections and databases ----
 
     def do_ping(self, *text: bytes) -> object:
         return self.bad_count("ping") if len(text) > 1 else text[0] if text else PONG
 
-    def do_echo(self, text: bytes) -> object:
-        return text
+    def database(self, text: bytes) -> Database:
+        number = index(text)
+        if not 0 <= number < (DATABASES if self.language.has_keyspace else 1):
+            raise wrong(NO_DB)
+        return self.databases[number]
+
+    def do_select(self, number: bytes) -> object:
+        self.database(number)
+        self.selected[self.client] = int(number)
+        return OK
+
+    def do_swapdb(self, first: bytes, second: bytes) -> object:
+        one, two = index(first, "ERR invalid first DB index"), index(second, "ERR invalid second DB index")
+        if not all(0 <= number < DATABASES for number in (one, two)):
+            return Err(ERR_ARG, NO_DB)
+        for number, key in [(number, key) for number in {one, two} for key in self.values_of(one, two)]:
+            if one != two:
+                self.changed(self.databases[number], key)
+        self.databases[one], self.databases[two] = self.databases[two], self.databases[one]
+        return OK
+
+    def values_of(self, *numbers: int) -> Set[bytes]:
+        """The keys of some databases."""
+        return {key for number in numbers for key in self.databases[number].values}
+
+    def do_flushdb(self, *how: bytes) -> object:
+        if how and (len(how) > 1 or how[0].lower() not in (b"async", b"sync")):
+            return Err(ERR_ARG, SYNTAX)
+        for keys in (self.values, self.deadlines, self.here.ghosts):
+            keys.clear()
+        return OK
+
+    def do_flushall(self, *how: bytes) -> object:
+        reply = self.do_flushdb(*how)
+        if reply == OK:
+            for database in self.databases:
+                for keys in (database.values, database.deadlines, database.ghosts):
+                    keys.clear()
+        return reply
+
+    def do_move(self, key: bytes, number: bytes) -> object:
+        there = self.database(number)
+        if there is self.here:
+            return Err(ERR_ARG, SAME)
+        if key not in self.values or key in there.values:
+            return 0
+        there.put(key, self.values[key], self.deadlines.get(key))
+        self._remove(key)
+        return 1
 
     # ---- sorted sets ----
 
@@ -180,235 +534,255 @@ class RespModel(Model):
         return sorted((score, name) for name, score in self.zset(key).items())
 
     def do_zadd(self, key: bytes, *more: bytes) -> object:
-        if len(more) % 2:
+        words = list(more)
+        flags: Set[bytes] = set()
+        while words and words[0].lower() in (b"nx", b"xx", b"gt", b"lt", b"ch", b"incr"):
+            flags.add(words.pop(0).lower())
+        if not words or len(words) % 2:
             return Err(ERR_ARG, SYNTAX)
-        scores = [parse_double(text) for text in more[::2]]
-        if None in scores:
-            return Err(ERR_ARG, NO_FLOAT)
+        if {b"nx", b"xx"} <= flags:
+            return Err(ERR_ARG, "ERR XX and NX options at the same time are not compatible")
+        if len(flags & {b"gt", b"lt", b"nx"}) > 1:
+            return Err(ERR_ARG, "ERR GT, LT, and/or NX options at the same time are not compatible")
+        if b"incr" in flags and len(words) > 2:
+            return Err(ERR_ARG, "ERR INCR option supports a single increment-element pair")
+        scores = list(map(score, words[::2]))
         zset = self.zset(key)
-        before = len(zset)
-        zset.update(zip(more[1::2], scores))  # type: ignore[arg-type]
-        self.values[key] = zset
-        return len(zset) - before
+        results = [self.zadd_one(zset, flags, name, value) for value, name in zip(scores, words[1::2])]
+        if zset and {"new", "changed"} & set(results):
+            self.values[key] = zset
+        if b"incr" in flags:
+            return None if results[0] is None else Score(zset[words[1]])
+        return sum(result == "new" or b"ch" in flags and result == "changed" for result in results)
 
-    def do_zincrby(self, key: bytes, amount: bytes, name: bytes) -> object:
-        if amount.lower() in (b"nx", b"xx", b"gt", b"lt", b"ch", b"incr"):
-            return Err(ERR_ARG, SYNTAX)  # it is read as `zadd` is, and then has a score too few
-        more = parse_double(amount)
-        if more is None:
-            return Err(ERR_ARG, NO_FLOAT)
-        zset = self.zset(key)
-        score = zset.get(name, 0.0) + more
-        if score != score:
-            return Err(ERR_ARG, "ERR resulting score is not a number (NaN)")
-        zset[name] = score + 0.0
-        self.values[key] = zset
-        return Score(score)
+    def zadd_one(self, zset: ZSet, flags: Set[bytes], name: bytes, value: float) -> Optional[str]:
+        """Whether it was new or changed, "" for the same score as before; None where an option forbids it."""
+        old = zset.get(name)
+        if b"nx" in flags if old is not None else b"xx" in flags:
+            return None
+        if b"incr" in flags and old is not None:
+            value += old
+            if value != value:
+                raise wrong("ERR resulting score is not a number (NaN)")
+        if old is not None and (b"gt" in flags and value <= old or b"lt" in flags and value >= old):
+            return None
+        zset[name] = value + 0.0
+        return "new" if old is None else "changed" if value != old else ""
 
     def do_zrem(self, key: bytes, *names: bytes) -> object:
         zset = self.zset(key)
         there = [name for name in dict.fromkeys(names) if name in zset]
         for name in there:
             del zset[name]
+            self.changed(self.here, key)
         if there and not zset:
             self._remove(key)
         return len(there)
 
-    def do_zscore(self, key: bytes, name: bytes) -> object:
-        score = self.zset(key).get(name)
-        return None if score is None else Score(score)
-
-    def do_zcard(self, key: bytes) -> object:
-        return len(self.zset(key))
-
-    def do_zrank(self, key: bytes, name: bytes) -> object:
-        score = self.zset(key).get(name)
-        return None if score is None else self.pairs(key).index((score, name))
-
-    def do_zrevrank(self, key: bytes, name: bytes) -> object:
-        rank = self.do_zrank(key, name)
-        return None if rank is None else len(self.zset(key)) - 1 - rank  # type: ignore[operator]
-
-    def range(self, low: bytes, high: bytes) -> "Tuple[float, bool, float, bool]":
-        """Two ends, and whether each belongs to what is between them."""
-        ends: List[object] = []
-        for text in (low, high):
-            number = text[1:] if text[:1] == b"(" else text
-            value = parse_double(number)
-            if value is None and not re.fullmatch(rb"[+-]?[0-9]+e-[0-9]+", number):  # nearly 0 is 0, here
-                raise wrong(NO_RANGE)
-            value = value or 0.0
-            ends += [value, text[:1] != b"("]
-        return tuple(ends)  # type: ignore[return-value]
-
     def between(self, key: bytes, low: bytes, high: bytes) -> List[Tuple[float, bytes]]:
-        least, also, most, too = self.range(low, high)
+        (least, also), (most, too) = bound(low), bound(high)
         return [
             pair for pair in self.pairs(key)
             if (least < pair[0] or also and least == pair[0]) and (pair[0] < most or too and pair[0] == most)
         ]  # fmt: skip
 
-    def do_zcount(self, key: bytes, low: bytes, high: bytes) -> object:
-        return len(self.between(key, low, high))
+    def named_between(self, key: bytes, low: bytes, high: bytes) -> List[Tuple[float, bytes]]:
+        """Of a set whose scores are all the same."""
+        (least, also), (most, too) = name_bound(low), name_bound(high)
+        return [
+            (value, name) for value, name in self.pairs(key)
+            if (least < (0, name) or also and least == (0, name)) and ((0, name) < most or too and (0, name) == most)
+        ]  # fmt: skip
 
-    def shown(self, pairs: Sequence[Tuple[float, bytes]], scores: bool) -> List[object]:
-        return [each for score, name in pairs for each in ([name, Score(score)] if scores else [name])]
-
-    def do_zrange(self, key: bytes, first: bytes, last: bytes, *more: bytes) -> object:
-        if any(word.lower() != b"withscores" for word in more):
-            return Err(ERR_ARG, SYNTAX)
+    def placed_between(self, key: bytes, first: bytes, last: bytes, back: bool = False) -> List[Tuple[float, bytes]]:
         begin, end = integer(first), integer(last)
-        pairs = self.pairs(key)
-        begin = max(0, begin + len(pairs) if begin < 0 else begin)
-        end = end + len(pairs) if end < 0 else end
-        return self.shown(pairs[begin : max(begin, end + 1)], bool(more))
+        found = self.pairs(key)[:: -1 if back else 1]
+        begin, end = max(0, begin + len(found) * (begin < 0)), end + len(found) * (end < 0)
+        return found[begin : max(begin, end + 1)]
 
-    def do_zrangebyscore(self, key: bytes, low: bytes, high: bytes, *more: bytes) -> object:
-        scores, offset, count, rest = False, 0, -1, list(more)
-        while rest:
-            if rest[0].lower() == b"withscores":
-                scores = True
-                del rest[0]
-            elif rest[0].lower() == b"limit" and len(rest) >= 3:
-                offset, count = integer(rest[1]), integer(rest[2])
-                del rest[:3]
+    def do_zrange(self, key: bytes, low: bytes, high: bytes, *more: bytes, flags: Sequence[bytes] = ()) -> object:
+        """Or with these flags one of its kin, which takes no others."""
+        given, kinds, limit, words = set(flags), {b"byscore", b"bylex"}, None, list(more)
+        while words:
+            name = words.pop(0).lower()
+            free = not flags and (name == b"rev" and name not in given or name in kinds and not kinds & given)
+            if name == b"limit" and len(words) >= 2:
+                limit = integer(words.pop(0)), integer(words.pop(0))
+            elif name == b"withscores" or free:
+                given.add(name)
             else:
                 return Err(ERR_ARG, SYNTAX)
-        found = self.between(key, low, high)
-        if offset < 0:
-            return []
-        return self.shown(found[offset : None if count < 0 else offset + count], scores)
+        back = b"rev" in given
+        if not kinds & given and limit and limit[1] != -1:
+            raise wrong("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX")
+        if {b"withscores", b"bylex"} <= given:
+            raise wrong("ERR syntax error, WITHSCORES not supported in combination with BYLEX")
+        if kinds & given:
+            between = self.between if b"byscore" in given else self.named_between
+            found = between(key, *((high, low) if back else (low, high)))[:: -1 if back else 1]
+            offset, count = limit or (0, -1)
+            found = found[offset : None if count < 0 else offset + count] if offset >= 0 else []
+        else:
+            found = self.placed_between(key, low, high, back)
+        return self.shown(found, b"withscores" in given)
+
+    def take_out(self, key: bytes, pairs: Sequence[Tuple[float, bytes]]) -> object:
+        return self.do_zrem(key, *(name for _, name in pairs))
+
+    def pop(self, key: bytes, back: bool, *count: bytes) -> object:
+        if len(count) > 1:
+            return Err(ERR_ARG, SYNTAX)
+        number = parse_int(count[0]) if count else 1
+        if number is None or number < 0:
+            return Err(ERR_ARG, "ERR value is out of range, must be positive")
+        found = self.pairs(key)[:: -1 if back else 1][:number]
+        self.take_out(key, found)
+        return self.shown(found, True)
+
+    def do_zscan(self, key: bytes, cursor: bytes, *more: bytes) -> object:
+        """One step, as of SCAN: some of the pairs, and errors. Where there is no such key, no option is looked at."""
+        step = self.do_scan(cursor)
+        pairs = {} if isinstance(step, Err) else self.zset(key)
+        if pairs:
+            step = Err(ERR_ARG, SYNTAX) if b"type" in map(bytes.lower, more[::2]) else self.do_scan(cursor, *more)
+        return step if isinstance(step, Err) else PairsStep(pairs)
+
+    def shown(self, pairs: Sequence[Tuple[float, bytes]], scores: bool) -> List[object]:
+        return [each for value, name in pairs for each in ([name, Score(value)] if scores else [name])]
 
     def do_zquery(self, key: bytes, score: bytes, name: bytes, offset: bytes, limit: bytes) -> object:
         value, move, most = parse_double(score), parse_int(offset), parse_int(limit)
-        errors = [NO_FLOAT] * (value is None) + [NO_INT] * (None in (move, most))
-        options: List[object] = [Err(ERR_ARG, text) for text in errors]
-        if not isinstance(self.values.get(key, {}), dict):
-            options.append(Err(ERR_TYPE, WRONG_TYPE))
-        if options:
-            return OneOf(*options)
+        errors: List[object] = [Err(ERR_ARG, NO_FLOAT)] * (value is None)
+        errors += [Err(ERR_ARG, NO_INT)] * (None in (move, most))
+        errors += [Err(ERR_TYPE, WRONG_TYPE)] * (not isinstance(self.values.get(key, {}), dict))
+        if errors:
+            return OneOf(*errors)
         assert value is not None and move is not None and most is not None
         pairs = self.pairs(key)
-        start = bisect.bisect_left(pairs, (value, name)) + move
+        start = sum(pair < (value, name) for pair in pairs) + move
         return [] if start < 0 or most <= 0 else self.shown(pairs[start : start + most], True)
 
     # ---- time to live ----
 
-    def expire_in(self, name: str, key: bytes, amount: bytes, more: Sequence[bytes], unit: int) -> object:
-        """With NX and XX; GT and LT are for cases in which the clock stands still."""
+    def live_until(self, key: bytes, date: int) -> None:
+        """Gives the key a deadline; deletes it where that is over."""
+        now = self.clock()
+        if date > now:
+            self.deadlines[key] = date
+            return
+        self._remove(key)
+        if date >= now - self.slack_ms:  # to the server it may not have been over
+            self.here.ghosts.add(key)
+
+    def expire_at(self, command: str, unit: bytes, key: bytes, amount: bytes, *more: bytes) -> object:
         options = {word.lower() for word in more}
         for word in more:
-            if word.lower() not in (b"nx", b"xx"):
-                said = word.decode("utf-8", "surrogateescape")
-                return Err(ERR_ARG, f"ERR Unsupported option {said}")
-        if len(options) > 1:
+            if word.lower() not in (b"nx", b"xx", b"gt", b"lt"):
+                return Err(ERR_ARG, f"ERR Unsupported option {word.decode('utf-8', 'surrogateescape')}")
+        if b"nx" in options and len(options) > 1:
             return Err(ERR_ARG, "ERR NX and XX, GT or LT options at the same time are not compatible")
-        value = integer(amount) * unit
-        late = max(self.clock(), time.time_ns() // 1_000_000) + value > INT64_MAX  # Redis has times of day
-        if not INT64_MIN <= value <= INT64_MAX or late:
-            return Err(ERR_ARG, f"ERR invalid expire time in '{name}' command")
-        if key not in self.values or options == {b"xx" if key not in self.deadlines else b"nx"}:
+        if {b"gt", b"lt"} <= options:
+            return Err(ERR_ARG, "ERR GT and LT options at the same time are not compatible")
+        scale, absolute = UNITS[unit]
+        value = integer(amount) * scale
+        if not INT64_MIN <= value <= INT64_MAX or not absolute and value + self.wall() > INT64_MAX:
+            return Err(ERR_ARG, f"ERR invalid expire time in '{command}' command")
+        date, old = value if absolute else Since(value + self.clock()), self.deadlines.get(key)
+        later = old is not None and date > old  # no deadline is later than never
+        forbidden = (
+            (b"nx" in options and old is not None) or (b"xx" in options and old is None)
+            or (b"gt" in options and not later) or (b"lt" in options and old is not None and date >= old)
+        )  # fmt: skip
+        if key not in self.values or forbidden:
             return 0
-        if value <= 0:
-            self._remove(key)
-        else:
-            self.deadlines[key] = self.clock() + value
+        self.live_until(key, date)
         return 1
 
-    def do_expire(self, key: bytes, amount: bytes, *more: bytes) -> object:
-        return self.expire_in("expire", key, amount, more, 1000)
-
-    def do_pexpire(self, key: bytes, amount: bytes, *more: bytes) -> object:
-        return self.expire_in("pexpire", key, amount, more, 1)
-
-
-# ---- random commands ----
-
-RANGES = [*SCORES, b"(1", b"(2", b"(-1", b"(0.1", b"(inf", b"-inf", b"+inf", b"+inf", b"-inf"]
-NUMBERS = [b"0", b"1", b"-1", b"41", b"9223372036854775807", b"-9223372036854775808", b"9223372036854775000"]
-PATTERNS = [b"*", b"*", b"k*", b"?", b"*:*", b"[a-z]", b"list:[12]", b"none", b"", b"k?y", b"?*"]
-# how often each is drawn
-WEIGHTS = {
-    b"set": 4, b"get": 4, b"del": 2, b"zadd": 16, b"zquery": 6, b"zrem": 3, b"zscore": 2, b"mset": 2, b"incr": 2,
-    b"zrange": 4, b"zrangebyscore": 4, b"zcount": 2, b"flushdb": 0, b"flushall": 0,
-}  # fmt: skip
-NO_COMMANDS = (b"", b"gets", b"ge", b"get\0", b"set\0x", b"keyz", b"\xff", b"x" * 300, b"g\r\nt")
-ALONE = (b"keys", b"dbsize", b"mset", b"mget", b"exists", b"del", b"unlink")  # look at other keys, too
+    def date_of(self, key: bytes, unit: int) -> object:
+        date = self.deadlines.get(key)
+        if date is None:
+            return -1 if key in self.values else -2
+        low = date - self.slack_ms * isinstance(date, Since)
+        return Between((low + unit // 2) // unit, (date + unit // 2) // unit)
 
 
-class RespGenerator(Generator):
-    """Random commands of chapter 17 over a few keys that collide often; rng decides everything."""
+def _rank(names: List[bytes], name: bytes) -> Optional[int]:
+    return names.index(name) if name in names else None
 
-    MODEL, WEIGHTS = RespModel, WEIGHTS
 
-    def __init__(self, chapter: int, rng: random.Random) -> None:
-        super().__init__(chapter, rng)
-        names = [name for name in resp.arity(chapter) if hasattr(self.MODEL, f"do_{name.decode()}")]
-        self.names = [name for name in names for _ in range(self.WEIGHTS.get(name, 1))]
+# What is said in one expression, by command.
+SHORT: Dict[str, Callable[..., object]] = {
+    "get": lambda m, key: m.string(key),
+    "setnx": lambda m, key, value: int(m.do_set(key, value, b"nx") == OK),
+    "setex": lambda m, *args: m.set_with_time("setex", b"ex", *args),
+    "psetex": lambda m, *args: m.set_with_time("psetex", b"px", *args),
+    "incr": lambda m, key: m.add(key, 1),
+    "decr": lambda m, key: m.add(key, -1),
+    "incrby": lambda m, key, amount: m.add(key, integer(amount)),
+    "strlen": lambda m, key: len(m.string(key) or b""),
+    "unlink": lambda m, *keys: m.do_del(*keys),
+    "exists": lambda m, *keys: sum(key in m.values for key in keys),
+    "touch": lambda m, *keys: sum(key in m.values for key in keys),
+    "rename": lambda m, key, new: m.rename(key, new, True) and OK,
+    "renamenx": lambda m, key, new: m.rename(key, new, False),
+    "echo": lambda m, text: text,
+    "zincrby": lambda m, key, amount, name: m.do_zadd(key, b"incr", amount, name),
+    "zscore": lambda m, key, name: Score(m.zset(key)[name]) if name in m.zset(key) else None,
+    "zcard": lambda m, key: len(m.zset(key)),
+    "zrank": lambda m, key, name: _rank([each for _, each in m.pairs(key)], name),
+    "zrevrank": lambda m, key, name: _rank([each for _, each in m.pairs(key)][::-1], name),
+    "zcount": lambda m, key, low, high: len(m.between(key, low, high)),
+    "zlexcount": lambda m, key, low, high: len(m.named_between(key, low, high)),
+    "zmscore": lambda m, key, *names: [Score(m.zset(key)[name]) if name in m.zset(key) else None for name in names],
+    "zrangebyscore": lambda m, *args: m.do_zrange(*args, flags=[b"byscore"]),
+    "zrangebylex": lambda m, *args: m.do_zrange(*args, flags=[b"bylex"]),
+    "zrevrange": lambda m, *args: m.do_zrange(*args, flags=[b"rev"]),
+    "zrevrangebyscore": lambda m, *args: m.do_zrange(*args, flags=[b"rev", b"byscore"]),
+    "zrevrangebylex": lambda m, *args: m.do_zrange(*args, flags=[b"rev", b"bylex"]),
+    "zremrangebyrank": lambda m, key, *ends: m.take_out(key, m.placed_between(key, *ends)),
+    "zremrangebyscore": lambda m, key, *ends: m.take_out(key, m.between(key, *ends)),
+    "zremrangebylex": lambda m, key, *ends: m.take_out(key, m.named_between(key, *ends)),
+    "zpopmin": lambda m, key, *count: m.pop(key, False, *count),
+    "zpopmax": lambda m, key, *count: m.pop(key, True, *count),
+    "expire": lambda m, *args: m.expire_at("expire", b"ex", *args),
+    "pexpire": lambda m, *args: m.expire_at("pexpire", b"px", *args),
+    "expireat": lambda m, *args: m.expire_at("expireat", b"exat", *args),
+    "pexpireat": lambda m, *args: m.expire_at("pexpireat", b"pxat", *args),
+    "expiretime": lambda m, key: m.date_of(key, 1000),
+    "pexpiretime": lambda m, key: m.date_of(key, 1),
+}
 
-    def command(self, keys: Sequence[bytes] = tuple(KEYS), alone: bool = True) -> Command:
-        """The next command, on one of keys; alone=False: none that looks at other keys."""
-        pick, rng = self.rng.choice, self.rng
-        name = pick(self.names)
-        if name in ALONE and not alone:
-            name = b"get"
-        if alone and rng.random() < 0.002:
-            name = pick([b"flushdb", b"flushall"])
-        words = [name, *self.arguments(name, keys)]
-        fault = rng.random()
-        if fault < 0.03:
-            fewer = fault < 0.02 and len(words) > 1 and name != b"keys"  # of none, the codec would make `keys *`
-            words = words[:-1] if fewer else words + [b"x"]
-        elif fault < 0.045:
-            words[0] = pick(list(filter(redis.tells_apart, NO_COMMANDS)))
-        elif fault < 0.14:
-            words[0] = pick([name.upper(), name.title(), name.swapcase()])
-        return words
 
-    def arguments(self, name: bytes, keys: Sequence[bytes]) -> List[bytes]:
-        """What stands behind the name."""
-        pick, rng = self.rng.choice, self.rng
+class ScanStep:
+    """Expects what a step of SCAN replies: a cursor, and some of these keys, perhaps one of them twice."""
 
-        def some(one: "Sequence[bytes]") -> List[bytes]:
-            return [pick(one) for _ in range(rng.choice([1, 1, 2, 3]))]
+    def __init__(self, keys: Set[bytes]) -> None:
+        self.keys = keys
+        self.example = [b"0", sorted(keys)]
 
-        def number(good: Sequence[bytes], bad: Sequence[bytes], often: float = 0.04) -> bytes:
-            return pick(bad if rng.random() < often else good)
+    def is_met_by(self, got: object) -> bool:
+        """Is it two strings, of which the second is an array of some of the keys?"""
+        if not isinstance(got, list) or len(got) != 2 or not isinstance(got[1], list) or not isinstance(got[0], bytes):
+            return False
+        return got[0].isdigit() and int(got[0]) < 2**64 and set(got[1]) <= self.keys
 
-        key = self._argument(name, 1, keys)
-        if name in (b"keys", b"dbsize", b"flushdb", b"flushall", b"ping", b"echo"):
-            return {b"keys": [pick(PATTERNS)], b"echo": [key], b"ping": [key] * rng.randrange(2)}.get(name, [])
-        if name in (b"mget", b"exists", b"del", b"unlink"):
-            return some(keys) if len(keys) > 1 else [key]
-        if name == b"mset":
-            return [word for each in some(keys) for word in (each, self._value())]
-        if name == b"zadd":
-            return [key, *(w for each in some(NAMES) for w in (self._argument(name, 2, keys), each))]
-        if name == b"zrem":
-            return [key, *some(NAMES)]
-        if name == b"set":
-            return [key, pick(NUMBERS) if rng.random() < 0.3 else self._value()]
-        if name == b"append":
-            return [key, pick([b"", b"1", b"x", b"\0", b"-"])]
-        if name in (b"incrby", b"decrby"):
-            return [key, number(NUMBERS, BAD_INTS)]
-        if name in (b"expire", b"pexpire"):
-            options = [pick([b"nx", b"xx", b"NX"]) for _ in range(2) if rng.random() < 0.15]
-            return [key, number(SECONDS if name == b"expire" else MILLISECONDS, BAD_INTS, 0.1), *options]
-        if name == b"zquery":
-            return [key, self._argument(b"zadd", 2, keys), pick(NAMES), number(OFFSETS, BAD_INTS, 0.03),
-                    number(LIMITS, BAD_INTS, 0.03)]  # fmt: skip
-        if name == b"zincrby":
-            amount = pick([b"nx", b"CH"]) if rng.random() < 0.03 else self._argument(b"zadd", 2, keys)
-            return [key, amount, pick(NAMES)]
-        if name == b"zcount":
-            return [key, self._range(), self._range()]
-        if name == b"zrange":
-            return [key, number(OFFSETS, BAD_INTS), number(OFFSETS, BAD_INTS), *[b"withscores"] * rng.randrange(2)]
-        if name == b"zrangebyscore":
-            limit = [b"LIMIT", number(OFFSETS, BAD_INTS), number(LIMITS, BAD_INTS)] * (rng.random() < 0.4)
-            return [key, self._range(), self._range(), *[b"WITHSCORES"] * rng.randrange(2), *limit]
-        return [key] + [pick(NAMES)] * (name in (b"zscore", b"zrank", b"zrevrank"))
+    def shown(self) -> str:
+        return f"a cursor, and some of {len(self.keys)} keys"
 
-    def _range(self) -> bytes:
-        return self.rng.choice([b"x", b"nan", b"(x", b"1x"] if self.rng.random() < 0.03 else RANGES)
+
+class PairsStep(ScanStep):
+    """Expects what a step of ZSCAN replies: a cursor, and some of these pairs."""
+
+    def __init__(self, pairs: ZSet) -> None:
+        super().__init__(set(pairs))
+        self.pairs = dict(pairs)
+        self.example = [b"0", [each for name in sorted(pairs) for each in (name, show_double(pairs[name]).encode())]]
+
+    def is_met_by(self, got: object) -> bool:
+        """Has each name its own score behind it?"""
+        if not isinstance(got, list) or len(got) != 2 or not isinstance(got[1], list):
+            return False
+        names, scores = got[1][::2], got[1][1::2]
+        return super().is_met_by([got[0], names]) and all(
+            Score(self.pairs[name]).is_met_by(value) for name, value in zip(names, scores)
+        )

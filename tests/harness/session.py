@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from . import bounded, build, redis, settings
+from .codec import codec
 from .failure import Failure
 from .process import LISTENING, Server, clean_env, free_port
 from .settings import ROOT, fail, limit
@@ -260,7 +261,7 @@ class _Player:
         for name in sorted({"server", *typed}):
             if name not in ("server", "client") and not (ROOT / f"chapters/{chapter:02}/{name}.c").exists():
                 continue  # the shell will say that there is no such program
-            words = build.program(chapter, name)
+            words = _program(chapter, name)
             path = Path(self.folder) / name
             if len(words) == 1 and not settings.foreign(name):
                 path.symlink_to(words[0])
@@ -312,10 +313,10 @@ class _Player:
             stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         typed = "".join(each.command + "\n" for each in step.typed)
-        raw, _, late, too_much = bounded.communicate(process, typed.encode(), limit(40))
+        raw, _, late, too_much = bounded.communicate(process, typed.encode(), limit(90))
         lines = self._normal(raw.decode(errors="backslashreplace"))
         if late or too_much:
-            lines.append(f"(ended after {limit(40):g} s)" if late else "(ended: it prints without end)")
+            lines.append(f"(ended after {limit(90):g} s)" if late else "(ended: it prints without end)")
         self._compare(step, lines, process.returncode)
 
     def _lines(self, step: Step) -> None:
@@ -433,6 +434,14 @@ class _Player:
             lines.pop()
         _strip_blank(lines)
         return lines
+
+
+def _program(chapter: int, name: str) -> List[str]:
+    """The command line of a program. What is typed goes through the codec where the server is somebody's own, and no
+    client is named."""
+    if name == "client" and settings.foreign("server") and not settings.foreign(name) and codec(chapter).has_commands:
+        return [settings.python(), str(ROOT / "tests/harness/codec_client.py"), f"{chapter:02}"]
+    return build.program(chapter, name)
 
 
 def _strip_blank(lines: List[str]) -> None:

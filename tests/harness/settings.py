@@ -17,7 +17,7 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Callable, Dict, List, Optional, Set
+from typing import Callable, Container, List, Optional
 
 from .failure import Failure, cause
 
@@ -25,12 +25,13 @@ __tracebackhide__ = lambda excinfo: excinfo.errisinstance(AssertionError)  # noq
 
 ROOT = Path(__file__).resolve().parents[2]
 START_DIR = Path.cwd()
-CHAPTERS = sorted(int(path.parent.name) for path in ROOT.glob("chapters/[0-9][0-9]/server.c"))
+CHAPTERS = sorted(
+    int(path.relative_to(ROOT).parts[1])
+    for server in ("server.c", "src/server.h") for path in ROOT.glob(f"chapters/[0-9][0-9]/{server}")
+)  # fmt: skip
+
 
 _seed: Optional[int] = None
-known: Set[str] = set()  # keys of causes that other tests of this run have met: none waits for them again
-framed: Set[int] = set()  # the chapters of which a server has understood a message in this run
-remarks: Optional[Dict[str, int]] = None  # where set: faults that are said once, and how many tests met them
 PAST = 400  # requests before a failure that it may look at
 seed_used = False  # has this test asked for the seed? (conftest resets it before each test)
 
@@ -49,6 +50,12 @@ def needs(*tools: str) -> None:
         fail(f"{', '.join(missing)} must be installed where CI is set")
     if missing:
         pytest.skip(f"needs {', '.join(missing)}")
+
+
+def between(chapter: int, chapters: Container[int]) -> bool:
+    """Is the chapter before it one of these, too, and a later one? `make test` leaves out there what holds for all."""
+    earlier = [each for each in CHAPTERS if each < chapter]
+    return bool(earlier) and earlier[-1] in chapters and any(later in chapters for later in CHAPTERS if later > chapter)
 
 
 def build_dir() -> Path:
@@ -89,11 +96,10 @@ IN_VAIN = [
      "after a reset, an error, or a client that has left before its answer. ls -l /proc/PID/fd shows which are open."),
     (r"accepted", "does the server come back to accept() while other connections are open?"),
     (r"expire",
-     "keys go by themselves when their time is over: does the loop wake up for the first deadline, and remove "
-     "every key that is due, not one only?"),
+     "keys go by themselves when their time is over: does the loop wake up for the first deadline, and remove every "
+     "key that is due, not one only?"),
     (r"worker|set is freed",
-     "is there a thread that waits for work, and is it woken (pthread_cond_signal) for each piece "
-     "of it?"),
+     "is there a thread that waits for work, and is it woken (pthread_cond_signal) for each piece of it?"),
     (r"reads the",
      "the server does not come to this request: does it read each connection on which something has come?"),
     (r"has left|signal",

@@ -2,33 +2,43 @@
 
 The tests of a chapter go from simple to hard: that it answers at all, then what the chapter brings, then what the
 chapters before have brought, abuse and resources at the end. So the first failure is the one to mend first. The others
-run on for a while, to be counted; none waits long for a cause that is known by then. Ending on SIGTERM has a test of
-its own: the others say it once, and go on by killing the server.
+run on for a while, to be counted. Ending on SIGTERM has a test of its own: the others say it once, and go on by killing
+the server.
 """
 from __future__ import annotations
 
 import os
 import re
 import shlex
+import sys
 import textwrap
 import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 import pytest
 
-from . import perhaps, redis, settings
+from . import redis, settings
 from .failure import NO_CAUSE, Cause, Failure, cause, explained, laid_out
+from .process import Server
 from .session import load
 
 COLUMNS, ROWS = 80, 20  # of a terminal of 24, without the last line of dots, the counts, what make says and the prompt
 FITS = [(4, 3), (3, 3), (3, 1), (2, 1), (1, 1)]  # rows of a block and causes behind the first, what fits is taken
 PATIENCE = 10.0  # seconds in which the other tests are counted
 UNKNOWN = ["the tests know no likely cause. strace -f ./server shows each call that the server makes."]
+SENT = "what was sent last stands above, what came below it: send it by hand (the chapter's client, or nc), and look"
+LAB = (
+    "the program of the chapter's folder prints the line that does not hold: build it there with make, and run it by "
+    "itself"
+)
 STARTS = "starts_where_it_is_told"  # without it nothing else can be tested
 
 
-FIRST = ("basics", "resp", "framing")  # nothing works without these
-LESSONS = ("strings", "replies", "zsets", "idle", "ttl", "keyspace", "scan", "expiry", "batches", "crowd")
+FIRST = ("test_03", "test_05", "test_06", "resp", "test_04")  # nothing works without these
+LESSONS = (
+    "test_07", "test_08", "test_09", "test_11", "test_12", "test_13", "files", "turns", "ttl", "keyspace", "scan",
+    "expiry", "transactions", "batches", "crowd", "loans",
+)  # fmt: skip
 
 
 class Bad(NamedTuple):
@@ -51,13 +61,14 @@ def place(item: pytest.Item) -> Tuple[int, ...]:
     module, name = getattr(function, "__module__", "").rpartition(".")[2], getattr(function, "__name__", "")
     if name in (STARTS, "test_session"):
         return 0, (STARTS, "test_session").index(name)
-    if module in FIRST:
+    is_case = hasattr(function, "chapters")
+    if is_case and module in FIRST:
         return 0, 2 + FIRST.index(module), getattr(getattr(function, "__code__", None), "co_firstlineno", 0)
-    if module in LESSONS:
+    if is_case and module in LESSONS:
         chapter = re.search(r"test_(\d\d)\.py::", item.nodeid)
         old = chapter and int(chapter[1]) - 1 in getattr(function, "chapters", ())
         return (2 if old else 1), LESSONS.index(module) + len(LESSONS) * name.startswith("random")
-    if not re.fullmatch(r"test_\d\d", module):
+    if is_case:
         return 4, 0
     if name == "test_vector":
         return 3, 0
@@ -80,10 +91,36 @@ def tried(item: pytest.Item) -> str:
 
 
 def with_cause(item: pytest.Item, failure: Failure) -> Failure:
-    """The same failure, with the likely cause of its case where it has none of its own."""
+    """The same failure, with the likely cause of its case where it has none of its own, and with what was expected:
+    where it does not tell, that is the last sentence of what the case says of itself."""
     function = function_of(item)
+    why = failure.why or cause(fallback(function))
     says = " ".join((getattr(function, "__doc__", None) or "").split())
-    return perhaps.perhaps(getattr(function, "__module__", ""), getattr(function, "__name__", ""), failure, says)
+    blocks = failure.blocks
+    if says and not any(title == "expected" for title, _ in blocks):
+        last = re.split(r"(?<=[.:;])\s+", says)[-1].rstrip(".")
+        if not re.match(r"Those |The thread", last) and not re.search(r"\.(py|c)\b|tests/", last):  # of how, not what
+            blocks = [*blocks, ("expected", [last])]
+    return Failure(failure.what, blocks, why)
+
+
+def fallback(function: Any) -> str:
+    """What is usually wrong where this case or test fails: as it says, or as its module does."""
+    module = getattr(function, "__module__", "")
+    words = getattr(function, "perhaps", "") or getattr(sys.modules.get(module), "PERHAPS", "")
+    if words or hasattr(function, "chapters"):
+        return words or SENT
+    chapter = re.fullmatch(r"test_(\d\d)", module)
+    return of_a_lab_program(chapter[1]) if chapter and function.__name__ not in ("test_session", "test_vector") else ""
+
+
+def of_a_lab_program(chapter: str) -> str:
+    """What to do where one fails; with the line to type where the chapter has one that tests."""
+    programs = [path.stem for path in settings.ROOT.glob(f"chapters/{chapter}/test_*.c")]
+    if len(programs) != 1:
+        return LAB
+    run = f"make {chapter} && chapters/{chapter}/{programs[0]}"
+    return f"{programs[0]} prints the line that does not hold, and calls fewer functions than a server: {run}"
 
 
 def next_line(nodeid: str) -> str:
@@ -116,7 +153,8 @@ class Teacher:
         self.not_run = self.left_out = 0
         self.stop_at = float("inf")
         self.next = ""
-        settings.remarks = {}
+        self.once: Dict[str, int] = {}  # faults that are said once, and how many tests met them
+        Server.count_once = self.count_once
 
     # ---- running ----
 
@@ -145,8 +183,9 @@ class Teacher:
             self.next = next_line(item.nodeid)
             self.stop_at = time.monotonic() + (0 if f"[{STARTS}]" in item.nodeid else self.patience)
         self.bad.append(Bad(item.nodeid, tried(item), failure))
-        if failure.why:
-            settings.known.add(failure.why.key)
+
+    def count_once(self, why: Cause) -> None:
+        self.once[why.words] = self.once.get(why.words, 0) + 1
 
     # ---- the report ----
 
@@ -199,7 +238,7 @@ class Teacher:
         if len(others) > most:
             rest = sum(count for _, count in others[most:])
             lines.append(f"{rest:6} more, of {len(others) - most} other cause{'s' * (len(others) > most + 1)}")
-        for words, count in (settings.remarks or {}).items():
+        for words, count in self.once.items():
             lines.append(cut(f"{count:6} servers had to be killed: {words}"))
         return ["Behind it"] + lines if lines else lines
 

@@ -10,19 +10,19 @@ tests/vectors/README.md has their form. A test file plays those of its chapter w
 """
 from __future__ import annotations
 
+import functools
 import json
 import os
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Dict, Iterator, List, Mapping, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Sequence, Set, Tuple, Union
 
 import pytest
 
-from . import resp, settings, wire
-from .carried import carried
-from .codec import Binary, Resp, codec, requests
+from . import diagnose, resp, settings, wire
+from .codec import Binary, Resp, codec, requests, split_replies
 from .conn import ANY, Conn, exchange
 from .failure import Failure, explained
 from .fake import FakeServer, replies
@@ -36,7 +36,14 @@ CHAPTERS = [chapter for chapter in settings.CHAPTERS if chapter >= 4]
 ALL_LATER = 99  # in place of a last chapter
 ENV = {"IDLE_TIMEOUT_MS": "0"}  # no connection is closed only because the test is slow
 LARGE = 1 << 20  # a vector that sends more is played only as it stands
-FREE_REPLIES = ("error", "status", "between", "any_order", "any")
+# replies that a vector leaves free in part, by the field of a step that has them
+FREE_REPLIES: Dict[str, Callable[[Any, "Binary | Resp"], object]] = {
+    "error": lambda number, _: wire.Err(number),
+    "status": lambda number, _: wire.Status(number),
+    "between": lambda ends, _: wire.Between(*ends),
+    "any_order": lambda items, language: wire.AnyOrder([language.decode(to_bytes(item)) for item in items]),
+    "any": lambda *_: ANY,
+}
 
 BytesSpec = Union[str, List[Union[str, Dict[str, object]]]]
 
@@ -71,18 +78,9 @@ class Step:
             bodies, rest = split_replies(language, self.reply)
             assert not rest, f"{len(rest)} bytes after the last whole message of a reply"
             values = [language.decode(body, version) for body in bodies]
-            return [resp.NIL if value is None and chapter >= wire.RESP_FROM else value for value in values]
+            return [resp.NIL if value is None and codec(chapter).is_resp else value for value in values]
         ((kind, value),) = self.free.items()
-        if kind == "error":
-            return [wire.Err(value)]  # type: ignore[arg-type]
-        if kind == "status":
-            return [wire.Status(value)]  # type: ignore[arg-type]
-        if kind == "any":
-            return [ANY]
-        if kind == "between":
-            return [wire.Between(*value)]  # type: ignore[misc]
-        bodies = [codec(chapter).decode(to_bytes(v)) for v in value]  # type: ignore[union-attr]
-        return [wire.AnyOrder(bodies)]
+        return [FREE_REPLIES[kind](value, codec(chapter))]
 
 
 @dataclass(frozen=True)
@@ -102,18 +100,14 @@ class Vector:
     steps: Sequence[Step] = ()
     prints: Sequence[Tuple[bytes, str]] = ()
 
-    def looks_at(self) -> str:
-        """As a case does, see tests/cases/__init__.py: the commands that it sends, and what is said of any. How
-        messages are cut and joined is what the cases of framing look at."""
-        if self.prints:
-            return "client.print_* client.on_response client.read_res"
+    def commands(self) -> Set[str]:
+        """The names of commands that stand in what it sends."""
         sent = [beginning(step.send_spec).lower() for step in self.steps]
-        names = resp.EVERY if self.first >= wire.RESP_FROM else COMMANDS
-        words = {name.decode() for name in names if any(name in data for data in sent)}
-        return " ".join(["one_request do_request reply_request reject_input", *(f"do_{w}" for w in words)])
+        names = resp.EVERY if codec(self.first).is_resp else COMMANDS
+        return {name.decode() for name in names if any(name in data for data in sent)}
 
     def holds_for(self, chapter: int) -> bool:
-        return self.first <= chapter <= self.last and (self.first < wire.RESP_FROM) == (chapter < wire.RESP_FROM)
+        return self.first <= chapter <= self.last and codec(self.first).is_resp == codec(chapter).is_resp
 
     def keys(self) -> Set[bytes]:
         """The keys that its commands name."""
@@ -125,7 +119,7 @@ class Vector:
                 except wire.WireError:
                     continue
                 _, count = COMMANDS.get(words[0].lower(), (0, 0)) if words else (0, 0)
-                if self.first >= wire.RESP_FROM:
+                if codec(self.first).is_resp:
                     found |= set(resp.keys(words))
                 elif len(words) == count > 1:
                     found.add(words[1])
@@ -156,17 +150,7 @@ def _part(part: Union[str, Dict[str, object]], most: int = 1 << 40) -> bytes:
     return data * min(times, most // max(1, len(data)) + 1)
 
 
-def split_replies(language: "Binary | Resp", data: bytes) -> Tuple[List[bytes], bytes]:
-    """The bodies of whole replies, and what is left over."""
-    bodies, left = [], bytearray(data)
-    while True:
-        end = language.begin_reply().find(left) if left else -1
-        if end < 0:
-            return bodies, bytes(left)
-        bodies.append(bytes(left[language.head : end]))
-        del left[:end]
-
-
+@functools.lru_cache(maxsize=None)
 def load_vectors(folder: Path = FOLDER) -> List[Vector]:
     """All vectors of tests/vectors (or another folder), file by file."""
     return [
@@ -199,16 +183,20 @@ def _step(raw: Dict[str, object]) -> Step:
     return step
 
 
+@functools.lru_cache(maxsize=None)
+def _with_chapters() -> List[Tuple[Vector, List[int]]]:
+    return [(v, list(filter(v.holds_for, settings.CHAPTERS))) for v in load_vectors()]
+
+
 def vector_cases(chapter: int) -> "List[object]":
     """The vectors that hold for the chapter, for pytest.mark.parametrize."""
     found = [
         pytest.param(v, id=f"{chapter:02}-{v.name}", marks=[
-            *carried(chapter, [each for each in range(v.first, min(v.last, ALL_LATER) + 1) if v.holds_for(each)],
-                     v.looks_at()),
+            *[pytest.mark.between] * settings.between(chapter, chapters),
             *([pytest.mark.ours(v.ours)] if v.ours else []),
         ])
-        for v in load_vectors()
-        if v.holds_for(chapter)
+        for v, chapters in _with_chapters()
+        if chapter in chapters
     ]
     assert found, f"no vector holds for chapter {chapter}"
     return found  # type: ignore[return-value]
@@ -233,8 +221,8 @@ class Turn:
 def turns(vector: Vector, chapter: int) -> List[Turn]:
     """The steps one by one."""
     return [
-        Turn(s.connection, s.send, () if chapter == 5 else tuple(s.replies(chapter, vector.version)),
-             s.reply if chapter == 5 else b"", s.end, s.closed, s.wait_ms)
+        Turn(s.connection, s.send, () if codec(chapter).is_echo else tuple(s.replies(chapter, vector.version)),
+             s.reply if codec(chapter).is_echo else b"", s.end, s.closed, s.wait_ms)
         for s in vector.steps
     ]  # fmt: skip
 
@@ -379,18 +367,10 @@ class VectorServers:
                     conn.pipeline([("del", key) for key in keys])
             yield server
         except AssertionError as e:
-            if _ended(server):
+            if diagnose.ended(server):
                 del self._running[chapter]
                 server.__exit__(type(e), e, None)  # says how it ended
             raise
-
-
-def _ended(server: Server) -> bool:
-    """Did it crash, or is it about to?"""
-    end = time.monotonic() + 0.3
-    while server.alive() and time.monotonic() < end:
-        time.sleep(0.01)
-    return not server.alive()
 
 
 @pytest.fixture(scope="module")

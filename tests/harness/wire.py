@@ -1,6 +1,6 @@
 """The wire format (book/protocol.md): frames, requests, replies, and how messages are shown.
 
-A reply is decoded by chapter: bytes (04 to 06), Status (07, 08), a value (09 to 16; resp has 17). A value is None
+A reply is decoded by chapter: bytes (04 to 06), Status (07, 08), a value (09 to 19; resp has 20). A value is None
 (nil), Err, bytes, int, float or a list of values. What a test expects may also be a pattern:
 Err(4) and Status(1) leave the text free; OneOf, AnyOrder and Between stand for several values.
 """
@@ -21,8 +21,9 @@ ERROR_NAMES = {1: "1 is an unknown command", 2: "2 is a reply too big", 3: "3 is
                4: "4 is a bad argument, or a wrong number of them"}  # fmt: skip
 MAX_STRINGS = 1024
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-RESP_FROM = 17  # the first chapter that speaks RESP (see resp)
-KEYSPACE_FROM = 18  # the first with databases, deadlines on the wall clock, and tables that shrink
+RESP_FROM = 20  # the first chapter that speaks RESP (see resp)
+KEYSPACE_FROM = 22  # the first with databases, and deadlines on the wall clock
+TRANSACTIONS_FROM = 25
 
 Arg = Union[bytes, str, int, float]
 
@@ -44,10 +45,19 @@ class Err:
 
 @dataclass(frozen=True)
 class Status:
-    """A reply of 07 and 08. Without data it equals every reply of that status."""
+    """A reply of 07 and 08. Without data it equals every reply of that status. value is what it becomes in 09, where
+    replies say what they are, if that does not follow from status and data."""
 
     status: int
     data: Optional[bytes] = None
+    value: object = ...
+
+    @property
+    def later(self) -> object:
+        """The reply of 09 in place of this one."""
+        if self.value is not ...:
+            return self.value
+        return {RES_OK: self.data, RES_NX: None}.get(self.status, Err(ERR_ARG))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Status) or self.status != other.status:
@@ -55,6 +65,14 @@ class Status:
         return None in (self.data, other.data) or self.data == other.data
 
     __hash__ = None  # type: ignore[assignment]
+
+
+# What the commands of 07 answer.
+DONE = Status(RES_OK, b"", None)
+MISSING = Status(RES_NX, b"")
+DELETED, NOT_THERE = Status(RES_OK, b"", 1), Status(RES_OK, b"", 0)
+UNKNOWN = Status(RES_ERR, b"Unknown cmd", Err(ERR_UNKNOWN, "Unknown cmd"))
+WRONG_ARGUMENTS = Status(RES_ERR)
 
 
 class OneOf:
@@ -313,11 +331,10 @@ def nearest(expected: object, got: object) -> object:
 
 
 def parse_int(text: bytes) -> Optional[int]:
-    """An integer of the protocol, or None."""
-    if not re.fullmatch(rb"-?[0-9]+", text):
+    """An integer of the protocol, or None: it is read only as it would be written, also by Redis."""
+    if not re.fullmatch(rb"0|-?[1-9][0-9]{0,18}", text):
         return None
-    value = int(text) if len(text) < 1000 else INT64_MAX + 1
-    return value if INT64_MIN <= value <= INT64_MAX else None
+    return int(text) if INT64_MIN <= int(text) <= INT64_MAX else None
 
 
 def parse_double(text: bytes) -> Optional[float]:

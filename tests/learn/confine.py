@@ -9,9 +9,9 @@ environment. A thread looks several times a second at what all of them use toget
 space binds single processes, and would break sanitizers), and the disk space of their folder.
 
 Where the kernel has namespaces for us (namespaces.py), a submission sees its own folder and the system, and nothing
-of the workbook or of other submissions; /tmp is its own and goes with it. The grader runs in such namespaces too, so
-each submission has a network of its own, and no process of anybody else is to be seen there. What is missing of that
-is said by lacking().
+of the workbook or of other submissions; /tmp is its own and goes with it. The compiler and the grader run in such
+namespaces too, so each submission has a network of its own, no process of anybody else is to be seen there, and all
+that it has started ends with the first process in there. A class is graded in no other way (needed_for_a_class()).
 """
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Dict, List, NamedTuple, Optional
+from typing import IO, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tools"))
+
+from layout import ROOT, Problem  # noqa: E402
 
 SANDBOX = Path(__file__).resolve().parent / "sandbox.py"
 NAMESPACES = SANDBOX.with_name("namespaces.py")
-ROOT = SANDBOX.parents[2]
-sys.path.insert(0, str(SANDBOX.parents[1]))
-
-from harness.bounded import communicate  # noqa: E402
-
 FIRST_UID, UIDS = 61000, 1000
 GUEST = UIDS  # what is added for the second user of a submission, whom the first cannot harm
 ALONE = [sys.executable, "-I", "-S", str(NAMESPACES), "--"]
@@ -83,10 +83,10 @@ class Confinement:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> "Confinement":
-        if os.getuid() == 0:
+        if can_be_others():
             self._reserve_user()
         else:
-            self._others = len(threads_of_user(os.getuid()))
+            self._others = threads_of_user(os.getuid())
         for folder, uid in ((self.home, self.uid), (self.guest_home, self.guest_uid)):
             for each in (folder, folder.with_name(f"{folder.name}.tmp")):
                 each.mkdir(mode=0o700)
@@ -115,13 +115,10 @@ class Confinement:
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.stat().st_uid != 0 or folder.is_symlink():
             raise RuntimeError(f"{folder} belongs to somebody else")
-        taken = {entry.pw_uid for entry in pwd.getpwall()} | users_with_processes()
+        taken = {entry.pw_uid for entry in pwd.getpwall()} | {user for _, user in processes()}
         for uid in range(FIRST_UID, FIRST_UID + UIDS):
             if taken & {uid, uid + GUEST}:
                 continue
-            if not can_become(uid):  # root of a container with few users
-                self._others = len(threads_of_user(0))
-                return
             lock = open(folder / str(uid), "w")
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -138,7 +135,7 @@ class Confinement:
         """The words to put before a command. guest: as the second user, for programs that are not the learner's."""
         limits = limits or self.limits
         words = [f"id={self.token}", f"home={self.guest_home if guest else self.home}"]
-        if can_hide_files():
+        if isolated():
             words += [f"sees={self.scratch.resolve()}", f"hide={os.pathsep.join([str(ROOT), *hidden()])}"]
         if self.uid is not None:
             words.append(f"uid={self.guest_uid if guest else self.uid}")
@@ -149,23 +146,16 @@ class Confinement:
         words += [f"{name}={value}" for name, value in values.items() if value]
         return [sys.executable, "-I", "-S", str(SANDBOX), *words, "--"]
 
-    def run(self, command: List[str], seconds: float, most: int = 1 << 18) -> "Ran":
-        """Runs a command within the bounds; its output (both streams) is cut at `most` bytes."""
-        return run_bounded(self.wrapper() + command, seconds, most)
-
     # ---- watching ----
 
     def members(self) -> Dict[int, int]:
         """The processes of the submission that are alive: process -> user."""
         found = {}
-        for pid in pids():
-            try:
-                user = os.stat(f"/proc/{pid}").st_uid
+        for pid, user in processes():
+            with suppress(OSError):  # gone, or somebody else's
                 mine = user in (self.uid, self.guest_uid) if self.uid is not None else self._has_token(pid)
                 if mine and not has_ended(pid):
                     found[pid] = user
-            except OSError:
-                pass  # gone, or somebody else's
         return found
 
     def _has_token(self, pid: int) -> bool:
@@ -200,12 +190,12 @@ class Confinement:
             members = self.members()
             if not members:
                 return
-            for pid in members:
-                signal_to(pid, signal.SIGSTOP)
             for uid in set(members.values()) if self.uid is not None else ():
-                kill_user(uid)
-            for pid in members:
-                signal_to(pid, signal.SIGKILL)
+                as_user(uid, "os.kill(-1, 9)")  # all at once, but for the process that does it
+            for sig in (signal.SIGSTOP, signal.SIGKILL):  # who is stopped starts no other
+                for pid in members:
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.kill(pid, sig)
             time.sleep(0.01)
 
 
@@ -218,56 +208,46 @@ def hidden() -> List[str]:
 
 
 @lru_cache(maxsize=None)
-def can_hide_files() -> bool:
-    """May a submission be shown its own folder and the system alone?"""
+def isolated() -> bool:
+    """May a grader have a network and processes of its own, and show a submission the system and its folder alone?"""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         for name in ("home", "home.tmp", f"home.tmp/{Path(folder).name}"):
             (Path(folder) / name).mkdir()
         words = ["id=try", f"home={folder}/home", f"sees={folder}", f"hide={ROOT}", "--", "/bin/sh", "-c", "exit 7"]
-        command = [sys.executable, "-I", "-S", str(SANDBOX), *words]
+        command = [*ALONE, sys.executable, "-I", "-S", str(SANDBOX), *words]
         return subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 7
 
 
-@lru_cache(maxsize=None)
-def can_be_alone() -> bool:
-    """May a grader have a network and processes of its own?"""
-    return subprocess.run([*ALONE, "/bin/sh", "-c", "exit 7"], stderr=subprocess.DEVNULL).returncode == 7
-
-
 def alone() -> List[str]:
-    """The words to put before a grader, so that nothing that it starts meets anything of another submission."""
-    return ALONE if can_be_alone() else []
+    """The words to put before a grader or compiler, so that what it starts meets nothing of another submission."""
+    return ALONE if isolated() else []
 
 
-def lacking() -> List[str]:
-    """What does not keep a submission from cheating on this machine, in sentences for the instructor."""
-    found = []
-    if not can_hide_files():
-        readable = os.getuid() != 0 or as_user(FIRST_UID, f"os.listdir({str(SANDBOX.parents[1] / 'exercises')!r})") == 0
-        mend = "grade as root, and" if os.getuid() else "first"
-        if readable:
-            found.append(f"submissions can read the workbook, its graders and solutions: {mend} chmod -R go-rwx {ROOT}")
-    if os.getuid() != 0 and not can_be_alone():
-        found.append("submissions run as your own user, and can change the graders and each other: grade as root")
-    return found
+def needed_for_a_class() -> None:
+    """Raises Problem where submissions could see the graders, and each other."""
+    if not isolated():
+        raise Problem(
+            "a class is graded in isolation, and the kernel gives us no namespaces for that: grade as root, or in a "
+            "container as book/teaching/README.md has it (What confines a submission)"
+        )
 
 
-class Ran(NamedTuple):
-    """What came of a command."""
-
-    status: int
-    output: str
-    late: bool
-    too_much: bool
+def can_be_read() -> bool:
+    """Can a submission read the workbook here, with its graders and solutions?"""
+    return not isolated() and (not can_be_others() or as_user(FIRST_UID, f"os.listdir({str(SANDBOX.parent)!r})") == 0)
 
 
-def run_bounded(command: List[str], seconds: float, most: int) -> Ran:
-    """Runs a command without input to its end, which comes by force after that time or that much output."""
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-    )
-    talk = communicate(process, b"", seconds, most)
-    return Ran(process.returncode, talk.out.decode("utf-8", "replace"), talk.late, talk.too_much)
+@lru_cache(maxsize=None)
+def can_be_others() -> bool:
+    """Are we root, and not one of a container that has no other users?"""
+    return os.getuid() == 0 and as_user(FIRST_UID, "") == 0
+
+
+def as_user(uid: int, code: str) -> int:
+    """Runs a line of Python as another user; returns the exit status."""
+    become = f"import os; os.setgroups([]); os.setresgid({uid}, {uid}, {uid}); os.setresuid({uid}, {uid}, {uid}); "
+    words = [sys.executable, "-I", "-S", "-c", become + code]
+    return subprocess.run(words, cwd="/", stderr=subprocess.DEVNULL).returncode
 
 
 def sanitized(limits: Limits) -> Limits:
@@ -278,8 +258,12 @@ def sanitized(limits: Limits) -> Limits:
 # ---- processes ----
 
 
-def pids() -> List[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+def processes() -> Iterator[Tuple[int, int]]:
+    """Every process, and its user."""
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with suppress(OSError):
+                yield int(name), os.stat(f"/proc/{name}").st_uid
 
 
 def rss_kib(pid: int) -> int:
@@ -297,49 +281,13 @@ def has_ended(pid: int) -> bool:
         return file.read().rpartition(")")[2].split()[0] in "ZX"
 
 
-def users_with_processes() -> "set[int]":
-    found = set()
-    for pid in pids():
-        try:
-            found.add(os.stat(f"/proc/{pid}").st_uid)
-        except OSError:
-            pass
-    return found
-
-
-def threads_of_user(uid: int) -> Dict[int, int]:
-    """The threads of all processes of a user: thread -> process. Limits on processes count them."""
-    found = {}
-    for pid in pids():
-        try:
-            if os.stat(f"/proc/{pid}").st_uid == uid:
-                found.update({int(thread): pid for thread in os.listdir(f"/proc/{pid}/task")})
-        except OSError:
-            pass
-    return found
-
-
-def signal_to(pid: int, sig: int) -> None:
-    try:
-        os.kill(pid, sig)
-    except (ProcessLookupError, PermissionError):
-        pass
-
-
-def as_user(uid: int, code: str) -> int:
-    """Runs a line of Python as another user; returns the exit status."""
-    become = f"import os; os.setgroups([]); os.setresgid({uid}, {uid}, {uid}); os.setresuid({uid}, {uid}, {uid}); "
-    words = [sys.executable, "-I", "-S", "-c", become + code]
-    return subprocess.run(words, cwd="/", stderr=subprocess.DEVNULL).returncode
-
-
-def can_become(uid: int) -> bool:
-    return as_user(uid, "") == 0
-
-
-def kill_user(uid: int) -> None:
-    """Kills all processes of a user at once: a process of that user does, whom its own signal spares."""
-    as_user(uid, "os.kill(-1, 9)")
+def threads_of_user(uid: int) -> int:
+    """How many threads all processes of a user have. Limits on processes count them."""
+    count = 0
+    for pid, user in processes():
+        with suppress(OSError):
+            count += len(os.listdir(f"/proc/{pid}/task")) if user == uid else 0
+    return count
 
 
 def small_enough(folder: Path, most_mib: int) -> bool:
@@ -348,10 +296,8 @@ def small_enough(folder: Path, most_mib: int) -> bool:
     for top, _, names in os.walk(folder):
         for name in names:
             files += 1
-            try:
+            with suppress(OSError):
                 size += os.lstat(os.path.join(top, name)).st_blocks * 512
-            except OSError:
-                pass
             if files > MOST_FILES or most_mib and size > most_mib << 20:
                 return False
     return True

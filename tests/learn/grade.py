@@ -9,11 +9,11 @@ Where one exercise is named, the files may lie in DIR itself. What is named and 
 has a folder without any of the files to hand in. Where none is named, those that are there are graded. `all` takes
 each folder in DIR for a submission.
 
-One submission writes results.json (the format of Gradescope), results.xml (JUnit) and transcript.txt into
-build/grades/NAME; all of them write that for each, and grades.csv and summary.txt beside them.
+One submission writes results.json (the format of Gradescope) and transcript.txt into build/grades/NAME; all of them
+write that for each, and grades.csv and summary.txt beside them.
 
-    result = grade(folder, exercise)          or grade(folder, exercise, How(seconds=30, ...))
-    result.score, result.most, result.passed, result.built, result.tests, result.remarks, result.seconds
+    result = grade(folder, exercise)          or grade(folder, exercise, How(only=["test_reads"], ...))
+    result.score, result.most, result.passed, result.built, result.tests, result.remarks
 
 is for other programs: it builds one exercise within bounds, runs its grader in a process of its own and collects what
 came of it. A submission that does not build, hangs, crashes, prints without end or starts processes without end gives
@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import hashlib
 import json
 import os
 import re
@@ -35,24 +34,25 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
-import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tools"))
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[1:1] = [str(TESTS), str(TESTS / "tools"), str(TESTS / "exercises")]
 
 import compiling  # noqa: E402
 import exercises  # noqa: E402
 import pristine  # noqa: E402
 from changeform import Tree  # noqa: E402
-from confine import Confinement, Limits, alone, can_be_alone, hidden, lacking, sanitized  # noqa: E402
+from confine import Confinement, Limits, alone, can_be_read, hidden, needed_for_a_class, sanitized  # noqa: E402
 from copies import of_the_chapter  # noqa: E402
 from exercises import Exercise, Handed  # noqa: E402
+from harness.failure import Cause, Failure  # noqa: E402
 from layout import ROOT, Problem, quit_with  # noqa: E402
 
 FACTOR = "4"  # of time limits, for programs with a sanitizer
@@ -62,18 +62,14 @@ NOT_UNDERSTOOD, NO_TESTS = 4, 5  # exit statuses of pytest
 NO_SCORE = 3  # our own
 GRADES = ROOT / "build" / "grades"
 SHOWN = 20  # tests in the summary
+FOLD, LESSON_COLUMNS, LESSON_LINES = 106, 210, 60  # sentences are folded, what is laid out in columns is cut
 ABSENT, UNCHANGED = "was not handed in", "nothing was changed in the starter"
-BROKEN, UNSAFE, TAMPERED = "the grader itself is broken", "THIS DOES NOT COUNT", "what grades was changed meanwhile"
-LOOK_INTO = "look into"
+BROKEN = "the grader itself is broken"
+READABLE = "not graded in isolation: it could have read the graders and solutions"
 BOOK = "this is the chapter's file, not the student's own mended"
 NOTES = (ABSENT, UNCHANGED, BROKEN)  # remarks that go into grades.csv
-WHOLE = (UNSAFE, TAMPERED, LOOK_INTO, BOOK)  # how those begin that go there as they are
-# Words that a solution has no use for: somebody should read the file that has them. No points are lost by that.
-SUSPECT = re.compile(
-    r"solution\.(?:change|patch)|results\.json|\bout/results|tests/(?:exercises|learn|harness)|\bGRADE_\w+|WORKBOOK_\w+"
-    r"|LD_PRELOAD|/proc/(?:net|\d|%)|\"/tmp/|\.incbin|\bptrace\b|\bgetppid\b|kill\s*\(\s*-\s*1\b"
-)
-MOST_OUTPUT = 1 << 16  # characters of a transcript that a broken grader leaves
+WHOLE = (READABLE, BOOK)  # how those begin that go there as they are
+MOST_OUTPUT = 1 << 16  # bytes that are read of what a grader prints
 
 
 @dataclass
@@ -92,7 +88,6 @@ class Test:
     points: int = 0
     lesson: str = ""
     repeat: str = ""
-    seconds: float = 0.0
 
 
 @dataclass
@@ -103,10 +98,8 @@ class Result:
     built: bool = True
     compiler: str = ""  # what it said, warnings too
     tests: List[Test] = field(default_factory=list)
-    taken: List[str] = field(default_factory=list)  # the files that were the learner's
     remarks: List[str] = field(default_factory=list)
     broken: str = ""  # what is wrong with the grader itself: then the score says nothing
-    seconds: float = 0.0
 
     @property
     def score(self) -> int:
@@ -130,19 +123,15 @@ class Result:
 
 @dataclass(frozen=True)
 class How:
-    """How to grade: only: names of tests; arguments: more for pytest; first_failure: stop there; seconds: for all tests
-    together; variables: of the environment, such as TEST_TIME_FACTOR on a slow machine; kept: what was built before;
-    flags: more for the compiler; later: with the tests that count from a date on, where that is over."""
+    """How to grade: only: names of tests; arguments: more for pytest; first_failure: stop there; variables: of the
+    environment, such as TEST_TIME_FACTOR on a slow machine; kept: what was compiled before; flags: for the compiler."""
 
     only: Sequence[str] = ()
     arguments: Sequence[str] = ()
     first_failure: bool = False
-    limits: Optional[Limits] = None
-    seconds: Optional[float] = None
     variables: Mapping[str, str] = field(default_factory=dict)
     kept: Optional[compiling.Kept] = None
     flags: Sequence[str] = ()
-    later: bool = False
 
 
 def grade(folder: Path, exercise: Union[Exercise, str], how: How = How()) -> Result:
@@ -158,15 +147,8 @@ def grade_tree(tree: Tree, exercise: Exercise, how: How = How()) -> Result:
 
 def grade_handed(handed: Handed, exercise: Exercise, how: How) -> Result:
     """Grades what was handed in."""
-    began = time.monotonic()
-    tests = [
-        Test(t.name, t.title, t.points, t.instructor, t.tries, repeat=exercise.again(t.name))
-        for t in exercise.tests
-    ]
-    again = f"by your instructor: it counts since {exercise.due}" if how.later else ""
-    tests += [Test(t.name, t.title, t.points, t.instructor, t.tries, repeat=again) for t in later_tests(exercise, how)]
-    result = Result(exercise.name, tests=tests, taken=handed.taken, remarks=list(handed.remarks))
-    limits = how.limits or Limits(processes=exercise.processes)
+    result = Result(exercise.name, tests=untested(exercise), remarks=list(handed.remarks))
+    limits = Limits(processes=exercise.processes)
     limits = sanitized(limits) if os.environ.get("SAN") else limits
     scratch = Path(tempfile.mkdtemp(prefix=f"grade-{exercise.name}-"))
     try:
@@ -180,12 +162,13 @@ def grade_handed(handed: Handed, exercise: Exercise, how: How) -> Result:
                 run_tests(result, exercise, confined, scratch, how)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    result.seconds = time.monotonic() - began
     return result
 
 
-def later_tests(exercise: Exercise, how: How) -> List[exercises.Graded]:
-    return exercise.later_tests if how.later else []
+def untested(exercise: Exercise) -> List[Test]:
+    """The tests of an exercise before any is run."""
+    again = exercise.again
+    return [Test(t.name, t.title, t.points, t.instructor, t.tries, repeat=again(t.name)) for t in exercise.tests]
 
 
 # ---- building ----
@@ -196,10 +179,11 @@ def build(result: Result, exercise: Exercise, confined: Confinement, scratch: Pa
     counter = compiling.compile_counter(how.kept.folder if how.kept else scratch, exercise.threads)
     if how.kept:
         counter = Path(shutil.copy2(counter, scratch))  # where the compiler may read it
+    wrapper, programs = [*alone(), *confined.wrapper()], scratch / "bin" / exercise.chapter
     for name in exercise.programs:
         built = compiling.compile_program(
-            confined.wrapper(), confined.home, scratch / "src", name, scratch / "bin" / exercise.chapter / name,
-            counter, threads=exercise.threads, flags=how.flags, kept=how.kept,
+            wrapper, confined.home, scratch / "src", name, programs / name, counter, threads=exercise.threads,
+            flags=how.flags, kept=how.kept,
         )  # fmt: skip
         result.compiler += built.words
         result.built = result.built and built.ok
@@ -222,7 +206,6 @@ def environment(exercise: Exercise, confined: Confinement, scratch: Path) -> Dic
         WORKBOOK_BUILD=str(scratch / "bin"), WORKBOOK_PREBUILT="1", WRAPPER=shlex.join(confined.wrapper()),
         SUBMISSION=str(scratch / "src"), GRADE_EXERCISE=exercise.name, GRADE_WRAPPERS=json.dumps(wrappers),
         GRADE_RESULTS=str(scratch / "out" / "results"), TMPDIR=str(scratch / "tmp"), PYTHONDONTWRITEBYTECODE="1",
-        PYTHONPATH=os.pathsep.join(filter(None, [str(exercise.root / "tests" / "exercises"), env.get("PYTHONPATH")])),
     )  # fmt: skip
     if env.get("SAN"):
         env.setdefault("TEST_TIME_FACTOR", FACTOR)
@@ -232,87 +215,90 @@ def environment(exercise: Exercise, confined: Confinement, scratch: Path) -> Dic
 def run_tests(result: Result, exercise: Exercise, confined: Confinement, scratch: Path, how: How) -> None:
     """Runs the grader; where it does not end in time, what it has not come to is not run."""
     env = {**environment(exercise, confined, scratch), **how.variables}
+    if how.kept:
+        env["GRADE_KEPT"] = str(how.kept.folder)
     path = str(exercise.grader.relative_to(exercise.root))
-    words = [*alone(), sys.executable, "-m", "pytest", "-p", "lessons", "-p", "no:cacheprovider", "-q", "--tb=no"]
+    words = [*alone(), sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--tb=no"]
     words.append(f"--confcutdir={exercise.root / 'tests'}")
-    later = [str(exercise.later.relative_to(exercise.root))] * bool(later_tests(exercise, how))
-    words += [f"{path}::{name}" for name in how.only] or [path, *later]
+    words += [f"{path}::{name}" for name in how.only] or [path]
     words += [*how.arguments, *["-x"] * how.first_failure]
-    limit = ((how.seconds or exercise.seconds) + START_SECONDS) * float(env.get("TEST_TIME_FACTOR", "1"))
-    with open(scratch / "out" / "pytest", "w+b") as output:
-        process = subprocess.Popen(
-            words, cwd=exercise.root, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )  # fmt: skip
-        try:
-            late = False
-            process.wait(limit)
-        except subprocess.TimeoutExpired:
-            late = True
-        finally:
-            end(process, 5)
-        output.seek(0)
-        printed = output.read(1 << 16).decode("utf-8", "replace")
+    limit = (exercise.seconds + START_SECONDS) * float(env.get("TEST_TIME_FACTOR", "1"))
+    ran = run_to_an_end(words, limit, 5, scratch / "out" / "pytest", cwd=exercise.root, env=env)
     results = scratch / "out" / "results"
     entries = [json.loads(line) for line in results.read_text("utf-8").splitlines()] if results.exists() else []
     for test in result.tests:
         fill_in(test, entries, confined)
-    if late:
+    if ran.late:
         result.remarks.append(f"the tests took longer than {limit:g} s and were ended")
-    elif not entries and how.arguments and process.returncode == NO_TESTS:
+    elif not entries and how.arguments and ran.status == NO_TESTS:
         names = ", ".join(test.name for test in result.tests)
         result.remarks.append(f"ARGS chooses none of the tests. They are called: {names}")
-    elif not entries and how.arguments and process.returncode == NOT_UNDERSTOOD:
-        said = re.findall(r"^(?:\S+: )?error: (?!usage)(.*)", printed, re.M | re.I)
+    elif not entries and how.arguments and ran.status == NOT_UNDERSTOOD:
+        said = re.findall(r"^(?:\S+: )?error: (?!usage)(.*)", ran.output, re.M | re.I)
         result.remarks.append(f"ARGS goes to pytest, which says: {said[-1] if said else 'it is not understood'}")
-    elif not entries and process.returncode:
-        result.broken = printed or f"pytest ended with status {process.returncode}"
+    elif not entries and ran.status:
+        result.broken = ran.output or f"pytest ended with status {ran.status}"
     for entry in entries:
         result.broken = result.broken or entry.get("broken", "")
     if result.broken:
         result.remarks.append(f"{BROKEN}: {result.broken}")
 
 
-def end(process: "subprocess.Popen[bytes]", seconds: float) -> None:
-    """Ends a pytest or a grader that is still there: as Ctrl-C does, so that it cleans up, then by force."""
-    for sig in (signal.SIGINT, signal.SIGKILL):
-        if process.poll() is None:
-            os.killpg(process.pid, sig)
-            try:
-                process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                pass
+def run_to_an_end(
+    words: Sequence[str], seconds: float, to_clean_up: float, log: Path, **options: Any
+) -> compiling.Ran:
+    """Runs a pytest or a grader that prints into a file. What is late is ended as Ctrl-C does, so that it cleans up,
+    and then by force."""
+    with open(log, "w+b") as output:
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, **options
+        )
+        late = False
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            late = True
+        finally:
+            for sig in (signal.SIGINT, signal.SIGKILL):
+                if process.poll() is None:
+                    os.killpg(process.pid, sig)
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(to_clean_up)
+        output.seek(0)
+        return compiling.Ran(process.returncode, output.read(MOST_OUTPUT).decode("utf-8", "replace"), late, False)
 
 
-def tried(test: Test) -> str:
-    """The first block of a lesson."""
-    return textwrap.fill(test.tries, 106, initial_indent=f"{'tried':<10}", subsequent_indent=" " * 10)
-
-
-def fill_in(test: Test, entries: List[Dict[str, object]], confined: Confinement) -> None:
+def fill_in(test: Test, entries: List[Dict[str, Any]], confined: Confinement) -> None:
     """Notes in the test what the results say. All cases of a test must pass; the first that fails gives the lesson."""
     mine = [entry for entry in entries if entry.get("test") == test.name]
     begun = any(entry.get("begin") == test.name for entry in entries)
     if not mine and begun:
         test.status = "failed"
-        test.lesson = f"{tried(test)}\n{'came':<10}no end: the time of all tests was up, or the grader was ended"
-    for entry in mine:
-        test.seconds += float(str(entry["to"])) - float(str(entry["from"]))
+        test.lesson = lesson(test, {"what": "no end: the time of all tests was up, or the grader was ended"})
     bad = next((entry for entry in mine if entry["status"] != "passed"), None)
     if bad:
-        lesson = str(bad["lesson"])
         test.status = "not run" if bad["status"] == "skipped" else "failed"
-        test.lesson = lesson if lesson.startswith("tried ") else f"{tried(test)}\n{lesson}"
-        if CRASH.search(lesson) and not os.environ.get("SAN"):
+        test.lesson = lesson(test, bad)
+        if CRASH.search(test.lesson) and not os.environ.get("SAN"):
             test.lesson += f"\n{'find it':<10}{test.repeat} SAN=address,undefined"
         for event in confined.events:
-            if float(str(bad["from"])) <= event.at <= float(str(bad["to"])) + 1:
+            if bad["from"] <= event.at <= bad["to"] + 1:
                 test.lesson += f"\n{'ended':<10}{event.what}"
-        if bad.get("seed"):
+        if bad["seed"]:
             test.repeat += f" TEST_SEED={bad['seed']}"
     elif mine:
         test.status = "instructor" if test.instructor else "passed"
         test.points = 0 if test.instructor else test.most
+
+
+def lesson(test: Test, entry: Mapping[str, Any]) -> str:
+    """What there is to learn from an entry of the results, as text."""
+    blocks = entry.get("blocks", [])
+    if not any(title == "tried" for title, _ in blocks):
+        blocks = [("tried", [test.tries]), *blocks]
+    lines = Failure(entry.get("what", ""), blocks, Cause("", entry.get("why", ""))).lesson(FOLD)
+    shown = [line if len(line) <= LESSON_COLUMNS else line[:LESSON_COLUMNS] + " ..." for line in lines]
+    return "\n".join(shown[:LESSON_LINES] + ["..."] * (len(lines) > LESSON_LINES))
 
 
 @dataclass
@@ -332,15 +318,14 @@ def handed_in(folder: Path, wanted: Sequence[str]) -> Dict[str, Optional[Path]]:
     all."""
     if not folder.is_dir():
         raise Problem(f"{folder}: there is no such folder")
-    known = [exercise.name for exercise in exercises.all_exercises()]
-    for name in wanted:
-        exercises.find(name)
+    known = {exercise.name: exercise for exercise in exercises.all_exercises()}
+    wanted = [exercises.find(name).name for name in wanted]
     found: Dict[str, Optional[Path]] = {}
     for name in wanted or known:
-        for place in (folder / name, folder / "my" / name):
-            if place.is_dir() and not place.is_symlink():
-                found[name] = place
-                break
+        for each in (name, known[name].old_name):
+            for place in (folder / each, folder / "my" / each):
+                if name not in found and place.is_dir() and not place.is_symlink():
+                    found[name] = place
     if not found and folder.resolve().name in (wanted or known):
         found[folder.resolve().name] = folder
     elif not found and len(wanted) == 1:
@@ -348,72 +333,29 @@ def handed_in(folder: Path, wanted: Sequence[str]) -> Dict[str, Optional[Path]]:
     if not found and not wanted:
         raise Problem(
             f"{folder} holds no exercise. It needs a folder for each, named as `make exercises` names them "
-            f"({known[0] if known else 'NN-slug'}); or say which one it is: EXERCISE=NN-slug"
+            f"({next(iter(known), 'NN-slug')}); or say which one it is: EXERCISE=NN-slug"
         )
     return {name: found.get(name) for name in wanted} if wanted else found
 
 
-def grade_exercise(
-    exercise: Exercise, folder: Optional[Path], how: How = How(), void: Callable[[Handed], List[str]] = lambda _: [],
-) -> Graded:
-    """Grades one exercise of a submission. Where `void` has something to say of it, nothing is counted."""
+def grade_exercise(exercise: Exercise, folder: Optional[Path], how: How = How()) -> Graded:
+    """Grades one exercise of a submission. Nothing is counted where it is the starter, or the chapter's own file."""
     from reporting import report, total
 
     handed = exercises.hand_in(exercise, folder) if folder else None
     if handed and handed.taken:
-        before = fingerprint()
-        result = grade_handed(handed, exercise, replace(how, later=True))
+        result = grade_handed(handed, exercise, how)
         copied = of_the_chapter(handed.tree, exercise)
-        voided = void(handed) + [f"{BOOK}, so nothing is counted: {', '.join(copied)}"] * bool(copied)
-        tampered = changed_since(before)
-        result.remarks += suspicions(handed) + voided
-        if handed.tree == exercise.starter():
-            result.remarks.append(UNCHANGED)
-        if tampered:
-            result.remarks.append(f"{TAMPERED}, so nothing is counted: {', '.join(tampered)}")
-        if tampered or voided or handed.tree == exercise.starter():
-            for test in result.tests:
-                test.points = 0
-        result.remarks += [f"{UNSAFE}: {what}" for what in lacking()]
+        voided = [f"{BOOK}, so nothing is counted: {', '.join(copied)}"] * bool(copied)
+        voided += [UNCHANGED] * (handed.tree == exercise.starter())
+        for test in result.tests if voided else []:
+            test.points = 0
+        result.remarks += voided + [READABLE] * can_be_read()
     else:
-        all_tests = [*exercise.tests, *exercise.later_tests]
-        tests = [Test(t.name, t.title, t.points, t.instructor, t.tries) for t in all_tests]
-        result = Result(exercise.name, tests=tests, remarks=[f"it {ABSENT}, that is {', '.join(exercise.submit)}"])
+        remark = f"it {ABSENT}, that is {', '.join(exercise.submit)}"
+        result = Result(exercise.name, tests=untested(exercise), remarks=[remark])
     text = f"{exercise.name}, {exercise.title}: {total(result)}\n\n{report(result)}\n"
     return Graded(exercise, result, text)
-
-
-def suspicions(handed: Handed) -> List[str]:
-    """Names files that speak of what is no part of the task."""
-    found = []
-    for name in handed.taken:
-        words = sorted(set(SUSPECT.findall(handed.tree[name]))) if name.endswith((".c", ".h", ".py", ".sh")) else []
-        found += [f"{LOOK_INTO} {name}: it speaks of {', '.join(words)}"] * bool(words)
-    return found
-
-
-# ---- what grades ----
-
-
-def fingerprint() -> Dict[str, str]:
-    """All files that have a say in the grading: path -> hash."""
-    found = {}
-    for top in ("tests", "chapters", "common"):
-        for folder, folders, names in os.walk(ROOT / top):
-            folders[:] = [name for name in folders if not name.startswith((".", "__pycache__"))]
-            for path in (Path(folder, name) for name in names if "." in name):
-                try:
-                    data = os.readlink(path).encode() if path.is_symlink() else path.read_bytes()
-                    found[str(path.relative_to(ROOT))] = hashlib.sha256(data).hexdigest()
-                except FileNotFoundError:
-                    pass  # an editor's, or a test's
-    return found
-
-
-def changed_since(before: Mapping[str, str]) -> List[str]:
-    """The files that are not as they were, some of them where there are many."""
-    now = fingerprint()
-    return sorted(path for path in {*before, *now} if before.get(path) != now.get(path))[:5]
 
 
 # ---- one submission ----
@@ -438,9 +380,8 @@ def grade_one(folder: Path, out: Path, wanted: Sequence[str]) -> int:
         print(f"no score, {BROKEN} (this is for the instructor to mend): {'; '.join(broken)}", file=sys.stderr)
         return NO_SCORE
     write(out / "results.json", json.dumps(gradescope(graded, time.monotonic() - began), indent=1) + "\n")
-    write(out / "results.xml", junit(graded))
     print(text, end="")
-    print(f"written: {shown(out)}/results.json, results.xml, transcript.txt")
+    print(f"written: {shown(out)}/results.json, transcript.txt")
     return 0
 
 
@@ -479,24 +420,8 @@ def gradescope(graded: Sequence[Graded], seconds: float) -> Dict[str, object]:
     }  # fmt: skip
 
 
-def junit(graded: Sequence[Graded]) -> str:
-    """The same for continuous integration."""
-    suites = ElementTree.Element("testsuites")
-    for g in graded:
-        name, tests = g.exercise.name, g.result.tests
-        failed = [test for test in tests if test.status in ("failed", "not run")]
-        counts = {"tests": str(len(tests)), "failures": str(len(failed)), "errors": "0"}
-        suite = ElementTree.SubElement(suites, "testsuite", name=name, **counts)
-        for test in tests:
-            said = {"classname": name, "name": test.name, "time": f"{test.seconds:.3f}"}
-            case = ElementTree.SubElement(suite, "testcase", said)
-            if test in failed:
-                ElementTree.SubElement(case, "failure", message=test.title).text = plain(test.lesson or g.text)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suites, encoding="unicode") + "\n"
-
-
 def plain(text: str) -> str:
-    """Without colours, and without the characters that XML cannot hold."""
+    """Without colours, and without control characters and halves of characters, which no file of text may hold."""
     text = re.sub(r"\033\[[0-9;]*m", "", text).encode("utf-8", "replace").decode("utf-8")
     return re.sub(r"[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)
 
@@ -530,19 +455,16 @@ class Row:
 
 def grade_all(folder: Path, out: Path, wanted: Sequence[str], jobs: int) -> int:
     """Grades every folder in `folder`, each in a process of its own that may break down without harm to the others."""
+    needed_for_a_class()
     names = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not names:
         raise Problem(f"{folder} holds no folders. It needs one for each submission, named after the student")
     for name in wanted:
         exercises.find(name)
     out.mkdir(parents=True, exist_ok=True)
-    if jobs > 1 and not can_be_alone():
-        print("the kernel gives submissions no network of their own, so they are graded one after the other")
-        jobs = 1
     rows: List[Row] = []
-    before = fingerprint()
     with ThreadPoolExecutor(jobs) as pool:
-        waiting = [pool.submit(grade_in_process, folder / name, out / name, wanted, before) for name in names]
+        waiting = [pool.submit(grade_in_process, folder / name, out / name, wanted) for name in names]
         try:
             for done, future in enumerate(waiting, 1):
                 row = future.result()
@@ -570,34 +492,19 @@ def time_limit(wanted: Sequence[str], folder: Path) -> float:
     return 60 + 2 * factor * sum(exercises.find(name).seconds + 60 for name in names)
 
 
-def grade_in_process(folder: Path, out: Path, wanted: Sequence[str], before: Mapping[str, str]) -> Row:
-    """Grades one of many. One that cannot be graded has a line that says why. before: what grades, as it was."""
-    tampered = changed_since(before)
-    if tampered:
-        note = f"was not graded: {', '.join(tampered)} changed since the class was begun. Put it right, and grade again"
-        return Row(folder.name, note, {}, 0, [])
+def grade_in_process(folder: Path, out: Path, wanted: Sequence[str]) -> Row:
+    """Grades one of many. One that cannot be graded has a line that says why."""
     command = [sys.executable, __file__, "one", str(folder), "--out", str(out)]
     command += [word for name in wanted for word in ("--exercise", name)]
     limit = time_limit(wanted, folder)
     out.mkdir(parents=True, exist_ok=True)
     (out / "results.json").unlink(missing_ok=True)
-    with open(out / "log", "w+b") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-        note = ""
-        try:
-            process.wait(limit)
-        except subprocess.TimeoutExpired:
-            note = f"took longer than {limit:g} s and was ended"
-        except BaseException:
-            end(process, 20)
-            raise
-        end(process, 20)
-        log.seek(0)
-        said = log.read(MOST_OUTPUT).decode("utf-8", "replace")
+    ran = run_to_an_end(command, limit, 20, out / "log")
     (out / "log").unlink()
+    note = f"took longer than {limit:g} s and was ended" if ran.late else ""
     if not (out / "results.json").exists():
-        last = said.strip().splitlines()[-1:] or ["nothing"]
-        write(out / "transcript.txt", said)
+        last = ran.output.strip().splitlines()[-1:] or ["nothing"]
+        write(out / "transcript.txt", ran.output)
         return Row(folder.name, note or f"was not graded: {last[0]}", {}, 0, [])
     return row_of(folder.name, json.loads((out / "results.json").read_text(encoding="utf-8")), note)
 
@@ -666,8 +573,9 @@ def main(argv: List[str]) -> int:
     said = parser.parse_args(argv)
     out = said.out or (GRADES if said.what == "all" else GRADES / said.folder.resolve().name)
     os.environ.setdefault("NO_COLOR", "1")
-    os.environ[pristine.VARIABLE] = "1"
     try:
+        if (ROOT / pristine.LIST).exists():  # in a handout it is learners who grade
+            pristine.check()
         if not said.folder.is_dir():
             raise Problem(f"{said.folder}: there is no such folder")
         others = said.folder if said.what == "all" else said.folder.resolve().parent

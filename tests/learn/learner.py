@@ -2,9 +2,8 @@
 """What learners do with exercises.
 
     learner.py start NN-slug           copies the starter to my/NN-slug; overwrites nothing
-    learner.py check NN-slug [-- ...]  builds and grades my/NN-slug; what follows -- goes to pytest, but for --json,
-                                       which prints what check50 --output json would
-    learner.py watch NN-slug           checks at every save, and goes on to the next one when all is green
+    learner.py check NN-slug [-- ...]  builds and grades my/NN-slug; what follows -- goes to pytest
+    learner.py watch NN-slug           checks at every save
     learner.py hint NN-slug            shows the next hint
     learner.py solution NN-slug        shows the solution, once all tests were passed or with INSIST=yes
     learner.py reset NN-slug           puts the work aside and begins anew
@@ -30,12 +29,10 @@ import changeform  # noqa: E402
 import exercises  # noqa: E402
 import pristine  # noqa: E402
 from exercises import Exercise  # noqa: E402
-from keys import Keys  # noqa: E402
 from layout import ROOT, Problem, quit_with  # noqa: E402
 
 MY = ROOT / "my"
 LOOK_EVERY = 0.3  # seconds, for watch
-MOVE_ON = 5.0  # seconds after which watch goes on to the next exercise
 BAR = 20  # columns
 # Files in my/: for editors (clangd), and for a git repository of the learner's own.
 FOR_TOOLS = {
@@ -75,6 +72,9 @@ class Notebook:
             for name, said in json.loads(self.path.read_text(encoding="utf-8")).items():
                 known = {key: value for key, value in said.items() if key in State.__dataclass_fields__}
                 self.states[name] = State(**known)
+            for exercise in exercises.all_exercises():
+                if exercise.old_name in self.states:
+                    self.states.setdefault(exercise.name, self.states.pop(exercise.old_name))
         except (OSError, ValueError, TypeError, AttributeError):
             self.states = {}
 
@@ -95,7 +95,8 @@ class Notebook:
             os.replace(fresh, self.path)
 
     def folder(self, exercise: Exercise) -> Path:
-        return self.my / exercise.name
+        old = self.my / exercise.old_name
+        return old if old.is_dir() else self.my / exercise.name
 
     def started(self, exercise: Exercise) -> bool:
         return self.folder(exercise).is_dir()
@@ -193,18 +194,13 @@ def lay_out(exercise: Exercise, folder: Path) -> None:
 
 
 def check(exercise: Exercise, arguments: List[str]) -> int:
-    """Grades, prints, takes down. ARGS may select tests; then the score counts for nothing. --json: for programs."""
+    """Grades, prints, takes down. ARGS may select tests; then the score counts for nothing."""
     from copies import of_the_chapter
     from grade import How, grade
-    from reporting import as_check50, report, total
+    from reporting import report, total
 
     notebook = started(exercise)
-    as_json = "--json" in arguments
-    arguments = [word for word in arguments if word != "--json"]
     result = grade(notebook.folder(exercise), exercise, How(arguments=arguments))
-    if as_json:
-        print(json.dumps(as_check50(result), indent=1))
-        return 0 if result.passed else 1
     print(report(result, selected=bool(arguments)), end="\n\n")
     if arguments:
         status = {test.status for test in result.tests}
@@ -237,74 +233,29 @@ def started(exercise: Exercise) -> Notebook:
 
 
 def watch(exercise: Exercise) -> int:
-    started(exercise)
+    """Grades at every save, until Ctrl-C."""
+    folder = started(exercise).folder(exercise)
+    seen: Optional[Dict[str, int]] = None  # so that the first look grades, whatever is there
+    print(f"Watching my/{exercise.name}: save a file and it is graded. Ctrl-C ends this.", flush=True)
     try:
-        with Keys() as keys:
-            going_on: Optional[Exercise] = exercise
-            while going_on:
-                going_on = watch_one(going_on, keys)
+        while True:
+            if stamps(folder) != seen:
+                time.sleep(LOOK_EVERY / 3)  # an editor may write several files
+                seen = stamps(folder)
+                print(f"\n=== {time.strftime('%H:%M:%S')} {exercise.name} ===", flush=True)
+                check(exercise, [])
+            time.sleep(LOOK_EVERY)
     except KeyboardInterrupt:
         print()
     return 0
 
 
-def watch_one(exercise: Exercise, keys: Keys) -> Optional[Exercise]:
-    """Grades at every save. Returns the exercise to go on with, None where there is no other."""
-    folder = Notebook(MY).folder(exercise)
-    seen: Optional[Dict[str, int]] = None  # so that the first look grades, whatever is there
-    passed = False
-    print(f"Watching my/{exercise.name}: save a file and it is graded. Ctrl-C ends this.", flush=True)
-    while True:
-        if stamps(folder) != seen:
-            time.sleep(LOOK_EVERY / 3)  # an editor may write several files
-            seen = stamps(folder)
-            keys.clear()
-            print(f"\n=== {time.strftime('%H:%M:%S')} {exercise.name} ===", flush=True)
-            passed = check(exercise, []) == 0
-            following = next_after(exercise)
-            print(menu(passed, following) if keys.live else "", end="", flush=True)
-        key = keys.wait(MOVE_ON if passed and keys.live else LOOK_EVERY)
-        if key == "h":
-            print()
-            hint(exercise)
-        if key == "n" or (keys.live and passed and not key and stamps(folder) == seen):
-            return enter(following, keys)
-        passed = passed and not key  # a key that is none of these: stay
-
-
-def menu(passed: bool, following: Optional[Exercise]) -> str:
-    """The last line of the screen."""
-    name = following.name if following else "the end, all others are passed"
-    if passed:
-        return f"\nAll green. In {MOVE_ON:g} s: {name}     n: now     any other key: stay     q: quit\n"
-    return f"\nh: hint     n: {name}     q: quit\n"
-
-
-def next_after(exercise: Exercise) -> Optional[Exercise]:
-    """The first that is not passed behind this one, or before it."""
-    notebook, everything = Notebook(MY), known()
-    place = [each.name for each in everything].index(exercise.name)
-    others = everything[place + 1 :] + everything[:place]
-    return next((each for each in others if notebook.word(each) != "passed"), None)
-
-
-def enter(exercise: Optional[Exercise], keys: Keys) -> Optional[Exercise]:
-    """Lays the exercise out, where it was not begun."""
-    if exercise and not Notebook(MY).started(exercise):
-        keys.clear()
-        lay_out(exercise, Notebook(MY).folder(exercise))
-        print("\nRead the task first. Any key grades the starter, and then every save is graded.", flush=True)
-        while not keys.wait(LOOK_EVERY):
-            pass
-    return exercise
-
-
 def stamps(folder: Path) -> Dict[str, int]:
     """When each source was saved. Programs that the learner builds there do not count."""
     found = {}
-    for path in folder.glob("*.*"):
+    for path in [*folder.glob("*.*"), *folder.glob("src/*")]:
         try:
-            found[path.name] = path.stat().st_mtime_ns
+            found[str(path)] = path.stat().st_mtime_ns
         except OSError:
             pass  # an editor is replacing it
     return found
@@ -408,13 +359,14 @@ OF_ALL: Dict[str, Callable[[], int]] = {"list": show_list, "progress": show_prog
 
 def main(argv: List[str]) -> int:
     os.umask(0o022)
-    os.environ[pristine.VARIABLE] = "1"
     command, words = (argv or [""])[0], argv[1:]
     arguments = words[words.index("--") + 1 :] if "--" in words else []
     words = words[: words.index("--")] if "--" in words else words
     try:
         if command in OF_ALL and not words:
             return OF_ALL[command]()
+        if command != "hint":
+            pristine.check()
         if command in OF_ONE and len(words) == 1:
             return OF_ONE[command](exercises.find(words[0]))
         if command == "check" and len(words) == 1:

@@ -1,12 +1,11 @@
 """How results look in a terminal."""
 from __future__ import annotations
 
-from typing import Dict, List
+from typing import List
 
 from grade import Result, Test
 from layout import coloured
 
-CHECK50 = "3.3.0"  # the version of check50 whose form this is
 SHOWN = 3  # lessons in full
 MARKS = {"passed": "passed", "failed": "FAILED", "instructor": "handed in", "not run": "not run"}
 COLOURS = {"passed": "32", "failed": "31", "instructor": "36", "not run": "33"}
@@ -43,22 +42,6 @@ def report(result: Result, selected: bool = False) -> str:
         names = "".join(f"\n  {test.title:<40} {test.repeat}" for test in bad[SHOWN:])
         parts.append(f"The others that failed, each by its command:{names}")
     return "\n\n".join(parts)
-
-
-def as_check50(result: Result) -> Dict[str, object]:
-    """The result as check50 prints it with --output json. passed is null where a test was not run."""
-    passed = {"passed": True, "instructor": True, "failed": False}
-    said = [{"rationale": test.lesson or result.compiler, "help": test.repeat} for test in result.tests]
-    checks = [
-        {
-            "name": test.name, "description": test.title, "passed": passed.get(test.status),
-            "log": test.lesson.splitlines(), "dependency": None,
-            "cause": None if test.status == "passed" else cause,
-            "data": {"points": test.points, "max_points": test.most, "for_instructor": test.status == "instructor"},
-        }
-        for test, cause in zip(result.tests, said)
-    ]  # fmt: skip
-    return {"slug": result.exercise, "results": checks, "error": result.broken or None, "version": CHECK50}
 
 
 def total(result: Result) -> str:

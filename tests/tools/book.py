@@ -1,27 +1,9 @@
 #!/usr/bin/env python3
-"""The book: its text and the code are one. .github/WRITING.md has the grammar of the blocks.
-
-    book.py check [NN|FILE ...]     prints what is wrong; exit status 1 where something is
-    book.py update [NN|FILE ...]    writes listings, diffs, outputs and steps anew from the sources, and
-                                    says which; changes nothing when all is in step
-    book.py play NN|FILE ...        writes what the commands of console blocks print into the blocks
-    book.py hours                   what each chapter takes, in hours: an estimate
-    book.py skeleton NN             prints a walk for the chapter: steps that all compile, in an order that
-                                    works, for the author to reorder, split and explain
-    book.py steps NN                lists the steps of a chapter, with numbers
-    book.py remains NN              prints what the steps of a page still lack to be the stage, as blocks to paste
-    book.py edits NN STEP DIR       prints the blocks that lead from the programs after that step to those in DIR
-    book.py measure                 pace, old lines, length, predictions and figures of each chapter against what is
-                                    allowed
-    book.py apply NN [STEP] DIR     writes the programs as they are after that step, or at the end, to DIR; 0 is
-                                    where the chapter begins. Files that are there are not overwritten
-
-BOOK=dir takes the Markdown files of another folder.
-"""
+"""The book: its text and the code are one. -h says what can be done, .github/WRITING.md how a page is written."""
 from __future__ import annotations
 
+import argparse
 import concurrent.futures
-import difflib
 import os
 import re
 import shutil
@@ -35,33 +17,34 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 
 import book_blocks  # noqa: E402
+import book_compile  # noqa: E402
 import book_edition  # noqa: E402
-import book_edits  # noqa: E402
-import book_hours  # noqa: E402
-import book_programs  # noqa: E402
-import book_skeleton  # noqa: E402
+import book_record  # noqa: E402
 import book_steps  # noqa: E402
-import book_units  # noqa: E402
+import changeform  # noqa: E402
 import exercises  # noqa: E402
-import readme_lines  # noqa: E402
+import sources  # noqa: E402
 import stages  # noqa: E402
 from book_blocks import Block, BookError, Page  # noqa: E402
+from book_compile import CompileError  # noqa: E402
 from book_steps import Step, StepError  # noqa: E402
-from book_units import UnitError  # noqa: E402
 from harness import build, session  # noqa: E402
-from layout import ROOT, Problem, chapter, chapters, quit_with  # noqa: E402
+from layout import ROOT, Problem, chapters, quit_with  # noqa: E402
+from sources import UnitError  # noqa: E402
 
-FOREIGN = ("protocol.md",)  # its blocks are played by tests/test_vectors.py
+FOREIGN = ("protocol.md",)  # its blocks are played by tests/selftests/test_vectors.py
 KINDS = (
-    "c listing, c supplied, c step, diff step, diff, console, text output, text captured, c sketch, text sketch, "
-    "text drawing, sh "
+    "c listing, c supplied, c step, diff step, text step, sh take, console, text output, text captured, c sketch, "
+    "text sketch, text drawing, sh "
     "(.github/WRITING.md has the grammar)"
 )
+OUTPUT = 'text output "COMMAND" [in=NN|root|here] [exit=N] [needs=TOOL] [loose]'
 TO_DO = (
     "To do one: `make start-NN-slug`, then `make check-NN-slug`, and for hints `make hint-NN-slug`; "
     "[here is how](README.md#how-to-do-the-exercises). [Appendix A1](A1-hints.md) has hints as well."
 )
 EXERCISE = re.compile(r"^- \[`(\d\d-[a-z0-9-]+)`\]\(([^)]*)\): (.*)", re.M)
+PROMPT = re.compile(r"(\$ |server(\$ |\^C|\|)|# |#$)")
 TYPED_FILE = re.compile(r"cat > ([\w.]+) <<'(\w+)'\n(.*\n)\2", re.S)
 
 
@@ -87,7 +70,7 @@ def own(page: Page, given: str = "") -> str:
 
 def source_path(page: Page, file: str) -> Path:
     path = ROOT / file
-    if "/" not in file and page.chapter in chapters(ROOT):
+    if re.match(r"(src/)?[^/]+$", file) and page.chapter in chapters(ROOT):
         path = ROOT / "chapters" / page.chapter / file
     if not path.is_file():
         raise BookError(f"there is no file {file}")
@@ -99,28 +82,22 @@ def source_path(page: Page, file: str) -> Path:
 
 def listing(page: Page, block: Block) -> str:
     """The whole text that a listing names. Its block may leave lines out."""
-    words = [word for word in block.words[2:] if word not in ("with-next", "over")]
+    words = [word for word in block.words[2:] if word != "bare"]
     if not words:
         raise BookError("a listing names a file: c listing FILE NAME[,NAME..] [bare]")
-    path, rest = source_path(page, words[0]), words[1:]
-    text = path.read_text(encoding="utf-8")
+    file, *rest = words
+    text = source_path(page, file).read_text(encoding="utf-8")
     if rest[:1] == ["lines"]:
         if len(rest) != 4 or rest[2] != "..":
             raise BookError('a range is written: c listing FILE lines "first line" .. "last line"')
-        return line_range(text, rest[1], rest[3], words[0])
-    bare = "bare" in rest
-    names = [n for word in rest if word != "bare" for n in word.split(",") if n]
-    if not names:
+        return line_range(text, rest[1], rest[3], file)
+    if not rest:
         return text
-    found = book_units.units(text, words[0])
-    chosen = [found[book_units.find(found, name, words[0])] for name in names]
-    texts = [strip_comment(u) if bare else u.text for u in chosen]
-    return "\n".join(texts)
-
-
-def strip_comment(unit: book_units.Unit) -> str:
-    lines = unit.text.splitlines(True)
-    return "".join(lines[lines.index(unit.signature + "\n") :]) if unit.kind != "comment" else unit.text
+    found = sources.units(text, file)
+    chosen = [found[sources.find(found, name, file)] for word in rest for name in word.split(",")]
+    if "bare" in block.words:
+        return "\n".join(unit.text[len(unit.comment) :] for unit in chosen)
+    return sources.join(chosen)
 
 
 def line_range(text: str, first: str, last: str, file: str) -> str:
@@ -128,80 +105,18 @@ def line_range(text: str, first: str, last: str, file: str) -> str:
     begins = [i for i, line in enumerate(lines) if line.strip().startswith(first.strip())]
     if len(begins) != 1:
         raise BookError(f'{len(begins) or "no"} lines of {file} begin with "{first}"; one must')
-    indent = re.match(r"\s*", lines[begins[0]]).group()
-    if last in ("}", "};"):  # the one that closes what the first line opens
-        last = indent + last
-    end = next((i for i in range(begins[0], len(lines)) if reaches(lines[i], last)), None)
-    if end is None:
+    ends = [i for i in range(begins[0], len(lines)) if lines[i].strip().startswith(last.strip())]
+    if not ends:
         raise BookError(f'no line of {file} behind "{first}" begins with "{last}"')
-    return "".join(lines[begins[0] : end + 1])
-
-
-def reaches(line: str, last: str) -> bool:
-    """Does the line begin with `last`? Its indent counts only where `last` is a closing brace."""
-    return line.startswith(last) if last.strip() in ("}", "};") else line.strip().startswith(last.strip())
+    return "".join(lines[begins[0] : ends[0] + 1])
 
 
 def check_listing(page: Page, block: Block) -> None:
     want = listing(page, block)
     if book_steps.match_elided(block.code, want) is None:
-        text = want
-        if book_steps.elided(block.code):
-            text = refit(block.code, want)
-        why = "differs from the source (+):\n" + book_steps.show_diff(block.code, text or want)
-        raise Stale(why, text)
-
-
-def refit(code: str, want: str) -> Optional[str]:
-    """A listing with elisions, after the source has changed; None where its pieces have lost their place."""
-    shown, lines = code.splitlines(), want.splitlines()
-    out: List[str] = []
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, shown, lines, False).get_opcodes():
-        gaps = [i for i in range(a, b) if book_steps.ELISION.match(shown[i])]
-        if tag == "equal" or not gaps:
-            out += lines[c:d]
-        elif len(gaps) == 1:  # as many lines above and below it as there were
-            out += lines[c : c + gaps[0] - a] + [shown[gaps[0]]] + lines[d - (b - gaps[0] - 1) : d]
-        else:
-            return None
-    text = "".join(line + "\n" for line in out)
-    return text if book_steps.match_elided(text, want) is not None else None
-
-
-# ---- diffs ----
-
-
-def diff(block: Block) -> str:
-    words = block.words[1:]
-    if len(words) not in (3, 4) or not all(w in chapters(ROOT) for w in words[:2]):
-        raise BookError("a diff is written: diff 06 07 FILE [NAME]")
-    sides = []
-    for name in words[:2]:
-        path = ROOT / "chapters" / name / words[2]
-        text = path.read_text(encoding="utf-8") if path.is_file() else ""
-        if len(words) == 4 and text:
-            found = book_units.units(text, words[2])
-            if book_units.knows(found, words[3]):
-                text = found[book_units.find(found, words[3], words[2])].text
-            else:
-                text = ""
-        sides.append(text.splitlines())
-    if sides[0] == sides[1]:
-        raise BookError(f"{' '.join(words[2:])} is the same in {words[0]} and {words[1]}, or in neither")
-    lines = list(difflib.unified_diff(*sides, lineterm=""))[2:]
-    out: List[str] = []
-    for number, line in enumerate(lines):
-        if line.startswith("@@"):
-            out += ["@@"] if number else []
-        else:
-            out.append(line)
-    return "".join(line.rstrip() + "\n" for line in out)
-
-
-def check_diff(page: Page, block: Block) -> None:
-    want = diff(block)
-    if block.code != want:
-        raise Stale("differs from what the sources say (+):\n" + book_steps.show_diff(block.code, want), want)
+        elided = any(changeform.ELISION.match(line) for line in block.code.splitlines())  # the author knows what of it
+        difference = book_steps.show_diff(block.code, want)
+        raise Stale(f"differs from the source (+):\n{difference}", None if elided else want)
 
 
 # ---- outputs ----
@@ -225,12 +140,12 @@ def normal(text: str, loose: bool) -> List[str]:
 
 
 def output_options(block: Block) -> Dict[str, str]:
-    rest = block.words[3:]
-    if len(block.words) < 3 or any(not re.match(r"(in=(\d\d|root|here)|exit=\d+|needs=\w+|loose)$", w) for w in rest):
-        raise BookError(
-            'an output is written: text output "command" [in=NN|in=root|in=here] [exit=N] [needs=TOOL] [loose]'
-        )
-    return dict(w.split("=", 1) for w in rest if "=" in w)
+    options = block.words[3:]
+    if len(block.words) < 3 or any(
+        not re.fullmatch(r"in=(\d\d|root|here)|exit=\d+|needs=\w+|loose", each) for each in options
+    ):
+        raise BookError(f"an output is written: {OUTPUT}")
+    return dict(each.split("=", 1) for each in options if "=" in each)
 
 
 def outside() -> Dict[str, str]:
@@ -240,14 +155,13 @@ def outside() -> Dict[str, str]:
 
 
 def output(page: Page, block: Block, programs: Dict[str, str]) -> str:
-    """Runs the command of an output block where the chapter's programs are."""
-    options = output_options(block)
-    where, status = options.get("in", ""), int(options.get("exit", "0"))
-    command = block.words[2]
+    """Runs the command of an output block where the programs are that it names."""
+    options, command = output_options(block), block.words[2]
+    status = int(options.get("exit", "0"))
     with tempfile.TemporaryDirectory(prefix="book-") as temp:
-        cwd = ROOT if where == "root" else Path(temp)
-        if where != "root":
-            furnish(cwd, command, page, where, programs, block.line)
+        cwd = ROOT if options.get("in") == "root" else Path(temp)
+        if cwd != ROOT:
+            furnish(cwd, page, block, programs)
         try:
             done = subprocess.run(
                 ["sh", "-c", command], cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -261,24 +175,36 @@ def output(page: Page, block: Block, programs: Dict[str, str]) -> str:
     return text
 
 
-def furnish(cwd: Path, command: str, page: Page, where: str, programs: Dict[str, str], line: int) -> None:
-    """Puts what a command runs into its folder: programs of the text, then those of the chapter."""
-    names = sorted(set(re.findall(r"\./(\w+)", command)))
-    early = programs_here(page, line, names) if where == "here" else {}
-    for name in names:
+def furnish(cwd: Path, page: Page, block: Block, programs: Dict[str, str]) -> None:
+    """Puts what a command runs into its folder: programs of the steps so far, of the text, or of the chapter."""
+    where, names = output_options(block).get("in", ""), set(re.findall(r"\./(\w+)", block.words[2]))
+    early = programs_here(page, block.line, names) if where == "here" else {}
+    if where == "here":
+        put_sources(cwd, page, block.line, programs)
+    for name in sorted(names):
+        file = f"{name}.c"
         if name in early:
             (cwd / name).symlink_to(early[name])
-            continue
-        if f"{name}.c" in programs:
-            (cwd / f"{name}.c").write_text(programs[f"{name}.c"])
-            line = ["cc", "-O2", "-g", "-Wall", "-Wextra", f"-I{ROOT / 'common'}", f"{name}.c", "-o", name, "-lm"]
-            done = subprocess.run(line, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            if done.returncode:
-                raise BookError(f"{name}.c does not compile:\n{done.stdout}")
-            continue
-        number = own(page, where.replace("here", ""))
-        if (ROOT / "chapters" / number / f"{name}.c").exists():
-            (cwd / name).symlink_to(build.program(int(number), name)[-1])
+        elif file in programs:
+            (cwd / file).write_text(programs[file], encoding="utf-8")
+            try:
+                here = book_steps.texts_of(after(page, steps_of(page, block.line))) if where == "here" else None
+                job = job_of(page.chapter, file, programs[file], here)
+                program = book_compile.program(job, ("-O2", "-g", "-Wall", "-Wextra"))
+            except CompileError as problem:
+                raise BookError(f"{file} does not compile:\n{problem}") from None
+            (cwd / name).symlink_to(program)
+        else:
+            number = own(page, where.replace("here", ""))
+            if name == "server" or (ROOT / "chapters" / number / file).exists():
+                (cwd / name).symlink_to(build.program(int(number), name)[-1])
+
+
+def put_sources(cwd: Path, page: Page, line: int, programs: Dict[str, str]) -> None:
+    """The reader's folder as it is above a line: the files of the steps, and the small programs of the text."""
+    for name, text in {**programs, **book_steps.texts_of(after(page, steps_of(page, line)))}.items():
+        (cwd / name).parent.mkdir(exist_ok=True)
+        (cwd / name).write_text(text, encoding="utf-8")
 
 
 def check_output(page: Page, block: Block, programs: Dict[str, str]) -> None:
@@ -294,66 +220,65 @@ def check_output(page: Page, block: Block, programs: Dict[str, str]) -> None:
 
 def fits(shown: List[str], lines: List[str]) -> bool:
     """Lines that are `...` stand for any others."""
-    if "..." not in shown:
-        return shown == lines
-    pattern = "".join("(?:.*\n)*?" if s == "..." else re.escape(s) + "\n" for s in shown)
+    pattern = "".join("(?:.*\n)*?" if line == "..." else re.escape(line) + "\n" for line in shown)
     return re.fullmatch(pattern, "".join(line + "\n" for line in lines)) is not None
 
 
 # ---- sketches and commands ----
 
 
-def program_of(block: Block) -> str:
-    return next((w[8:] for w in block.words if w.startswith("program=")), "")
+def option(block: Block, name: str) -> str:
+    return next((word[len(name) + 1 :] for word in block.words if word.startswith(f"{name}=")), "")
 
 
 def programs_of(page: Page) -> Dict[str, str]:
     """The small programs of the text: whole, or edited from one that stands above."""
     found: Dict[str, str] = {}
     for block in page.blocks:
-        if block.kind == "sketch" and program_of(block):
-            old = next((w[5:] for w in block.words if w.startswith("from=")), "")
+        name, old = option(block, "program"), option(block, "from")
+        if block.kind == "sketch" and name:
             if old and old not in found:
                 raise BookError(f"{block.where}: no block above has the program {old}")
             try:
-                found[program_of(block)] = book_edits.patched(block.code, found[old]) if old else block.code
-            except book_edits.EditError as problem:
+                found[name] = changeform.patched(block.code[:-1], found[old]) if old else block.code
+            except changeform.EditError as problem:
                 raise BookError(f"{block.where}, line {problem.line} of the block: {problem}") from None
     return found
 
 
-def sketch_problem(block: Block) -> str:
-    flags = [w for w in block.words[2:] if not w.startswith(("program=", "from="))]
-    if set(flags) - {"compiles"}:
-        return f"a sketch is `{block.lang} sketch`, `c sketch compiles` or `c sketch program=NAME.c`, not: {block.info}"
-    if block.kind == "sketch" and block.lang == "c" and ("compiles" in flags or program_of(block)):
-        common = tuple(
-            (f"common/{p.name}", p.read_text(encoding="utf-8")) for p in sorted((ROOT / "common").glob("*.h"))
-        )
-        job = book_steps.Compilation("sketch.c", (("sketch.c", block.code), *common))
-        text = book_steps.compile_one(job)
-        return f"the sketch does not compile:\n{book_steps.complaint(text)}" if text else ""
-    if block.lang == "python":
-        try:
-            compile(block.code, block.where, "exec")
-        except SyntaxError as problem:
-            return f"the sketch does not compile: {problem}"
-    return ""
+def job_of(chapter: str, name: str, code: str, here: Optional[Dict[str, str]] = None) -> book_compile.Job:
+    """A small program of the text, with the headers that it includes: as they are `here`, in the reader's folder, where
+    they are there, else as in the end."""
+    paths = [*ROOT.glob("common/*.h"), *ROOT.glob(f"chapters/{chapter}/src/*.h")]
+    texts = {f"{path.parent.name}/{path.name}": path.read_text(encoding="utf-8") for path in paths}
+    return book_compile.job(name, {**texts, **(here or {}), name: code})
 
 
-def sh_problems(page: Page, block: Block) -> List[str]:
-    """Compile lines that are not those of a chapter's README."""
-    known: Set[str] = set()
-    for name in chapters(ROOT):
-        if page.chapter == name or page.chapter not in chapters(ROOT):
-            known |= {place(v) for v in readme_lines.compile_lines(stages.readme(ROOT, name)).values()}
-    found = []
+def check_sketch(block: Block) -> None:
+    if any(not word.startswith(("program=", "from=")) for word in block.words[2:]):
+        raise BookError(f"a sketch is `{block.lang} sketch` or `c sketch program=NAME.c`, not: {block.info}")
+    if block.lang == "c" and option(block, "program"):
+        words = book_compile.words(job_of(block.path.name[:2], option(block, "program"), block.code))
+        if words:
+            raise BookError(f"the sketch does not compile:\n{book_compile.complaint(words)}")
+
+
+def check_sh(page: Page, block: Block) -> None:
+    """Compile lines must be those of a chapter's README."""
+    names = [page.chapter] if page.chapter in chapters(ROOT) else chapters(ROOT)
+    lines = [build.compile_lines(stages.readme(ROOT, name)) for name in names]
+    known = {place(line) for each in lines for line in each}
     for line in block.code.splitlines():
-        line = re.sub(r"^\$ ", "", line.strip())
-        chapter_programs = re.search(r"\s(server|client|test_\w+|avl_show)\.c -o ", line)
-        if re.match(r"cc\s", line) and chapter_programs and place(line) not in known:
-            found.append(f"no README has this compile line: {line}")
-    return found
+        line = line.strip()
+        if re.match(r"cc\s(.*\s)?(src/\*|server|client|test_\w+|avl_show)\.c -o ", line) and place(line) not in known:
+            raise BookError(f"no README has this compile line: {line}")
+
+
+def check_take(page: Page, block: Block) -> None:
+    """Below it stand the sentences that it prints: what to look at."""
+    said = book_blocks.paragraph_below(page, block)
+    if not 1 < len(re.findall(r"[.:?!](?= |$)", said)) < 4:
+        raise BookError("below a take stand two sentences, or three: what it did, and what to look at")
 
 
 def place(line: str) -> str:
@@ -365,43 +290,44 @@ def place(line: str) -> str:
 # ---- sessions ----
 
 
-def sessions(page: Page) -> List[Tuple[session.Session, List[Block]]]:
+Played = Tuple[session.Session, List[Block]]  # a session, and the blocks that it is written in
+
+
+def sessions(page: Page) -> List[Played]:
     """The console blocks of a page: those of one chapter are one session, until one says `fresh`.
 
     What the reader has typed into a file, with `cat > rude.py <<'EOF'`, is there in all sessions that begin later.
     """
-    found: List[Tuple[session.Session, List[Block]]] = []
+    found: List[Played] = []
+    current: Dict[str, Played] = {}
     files: Dict[str, str] = {}
-    current: Dict[str, int] = {}
-    for block in page.blocks:
-        if block.kind != "console":
-            continue
-        options = [w for w in block.words[1:] if w != "fresh"]
+    for block in (block for block in page.blocks if block.kind == "console"):
+        options = [word for word in block.words[1:] if word != "fresh"]
         if len(options) > 1:
             raise BookError(f"{block.where}: a session is written: console [NN|here] [fresh]")
         here = options == ["here"]
         try:
-            chapter_name = own(page, "" if here or not options else options[0])
-            before_it = len(steps_of(page, block.line))
-            name = f"here, {before_it}" if here else chapter_name  # after other steps it is another session
+            chapter = own(page, "" if here or not options else options[0])
             programs = programs_here(page, block.line, re.findall(r"\./(\w+)", block.code)) if here else None
-            steps = session.parse(block.code, block.line + 1)
+            # After other steps it is another session.
+            name = f"here, {len(steps_of(page, block.line))}" if here else chapter
+            typed = session.parse(block.code, block.line + 1)
         except (BookError, StepError, session.SessionError) as problem:
             raise BookError(f"{block.where}: {problem}") from None
         if name not in current or "fresh" in block.words:
-            current[name] = len(found)
-            new = session.Session(str(page.path), int(chapter_name), [], programs=programs, files=dict(files))
-            found.append((new, []))
-        session_now = found[current[name]][0]
-        session_now.steps.extend(steps)
-        files.update(match.group(1, 3) for match in (TYPED_FILE.fullmatch(s.command) for s in steps) if match)
-        if programs and session_now.programs is not None:
-            session_now.programs.update(programs)
-        found[current[name]][1].append(block)
+            new = session.Session(str(page.path), int(chapter), [], programs=programs, files=dict(files))
+            current[name] = new, []
+            found.append(current[name])
+        playing, blocks = current[name]
+        playing.steps += typed
+        blocks.append(block)
+        if programs and playing.programs is not None:
+            playing.programs.update(programs)
+        files.update(match.group(1, 3) for match in (TYPED_FILE.fullmatch(step.command) for step in typed) if match)
     return found
 
 
-def play(page: Page) -> List[str]:
+def play_page(page: Page) -> List[str]:
     """Plays all sessions of a page."""
     found = []
     for each, blocks in sessions(page):
@@ -438,28 +364,17 @@ def fill(page: Page) -> Dict[int, str]:
 
 
 def filled(block: Block, said: Dict[int, List[str]]) -> str:
-    out: List[str] = []
+    """The code of a block with the output of its commands, each by its line in the page."""
     lines = block.code.splitlines()
-    steps = session.parse(block.code, block.line + 1)
-    runs = {s.line: s for s in steps if s.kind == "run"}
-    at = 0
-    while at < len(lines):
-        step = runs.get(block.line + 1 + at)
-        out.append(lines[at])
-        at += 1
-        if not step:
-            continue
-        typed = step.command.count("\n")
-        out += lines[at : at + typed]
-        at += typed
-        begin = at
-        while at < len(lines) and not re.match(r"(\$ |server(\$ |\^C|\|)|# |#$)", lines[at]):
-            at += 1
-        blanks = 0
-        while at > begin and not lines[at - 1].strip():
-            at, blanks = at - 1, blanks + 1
-        out += said.get(step.line, lines[begin:at])
-    return "".join(line + "\n" for line in out)
+    for step in reversed(session.parse(block.code, block.line + 1)):
+        if step.line in said:
+            begin = end = step.line - block.line + step.command.count("\n")
+            while end < len(lines) and not PROMPT.match(lines[end]):
+                end += 1
+            while end > begin and not lines[end - 1].strip():
+                end -= 1
+            lines[begin:end] = said[step.line]
+    return "".join(line + "\n" for line in lines)
 
 
 # ---- a page ----
@@ -472,42 +387,33 @@ def steps_of(page: Page, line: Optional[int] = None) -> List[Step]:
 
 def programs_here(page: Page, line: int, names: Iterable[str]) -> Dict[str, Path]:
     """The programs of these names as they are after the steps above a line, built."""
-    files, final = book_steps.start(own(page), ROOT), book_steps.stage(own(page), ROOT)
     try:
-        for step in steps_of(page, line):
-            book_steps.apply(step, files, final)
-        return book_programs.build(files, set(names), ROOT)
-    except (StepError, UnitError) as problem:
+        return book_steps.build(after(page, steps_of(page, line)), names)
+    except StepError as problem:
         raise BookError(str(problem)) from None
 
 
+def after(page: Page, steps: Sequence[Step]) -> book_steps.Files:
+    """The programs as they are after these first steps of a page."""
+    files, final = book_steps.start(own(page), ROOT), book_steps.stage(own(page), ROOT)
+    for step in steps:
+        book_steps.apply(step, files, final)
+    return files
+
+
 def walk_problems(page: Page) -> List[str]:
-    """The steps of a page, and what its chapter's README declares but the page does not show."""
-    name = page.path.name
+    """What is wrong with the steps of a page, and with what the text says of them."""
     try:
         steps = steps_of(page)
     except StepError as problem:
         return [str(problem)]
     if page.chapter not in chapters(ROOT):
         return [f"{steps[0].where}: chapter {page.chapter or 'none'} has no programs, so no steps"] if steps else []
-    found = place_problems(page, steps)
     walked = book_steps.walk(steps, book_steps.start(page.chapter, ROOT), book_steps.stage(page.chapter, ROOT))
-    found += walked.problems + together_problems(page, steps, walked.broken)
+    found = place_problems(page, steps) + walked.problems + together_problems(page, steps, walked.broken)
     if walked.left:
-        found.append(
-            f"{name}: after the last step this is not as in chapters/{page.chapter}:"
-            + "".join(f"\n    {p}" for p in walked.left)
-        )
-    elif walked.complete:
-        shown = walked.shown | listed(page)
-        whole = {step.file for step in steps if step.over}
-        for row in stages.rows(stages.readme(ROOT, page.chapter), f"chapters/{page.chapter}/README.md"):
-            for each in row.names:
-                missing = row.file not in whole and (row.file, each) not in shown
-                if row.change in ("new", "changed") and row.kind in stages.DECLARED and missing:
-                    found.append(
-                        f"{name}: {row.kind} `{each}` of {row.file} is {row.change}, but no step or listing shows it"
-                    )
+        left = "".join(f"\n    {problem}" for problem in walked.left)
+        found.append(f"{page.path.name}: after the last step this is not as in chapters/{page.chapter}:{left}")
     return found
 
 
@@ -521,70 +427,32 @@ def place_problems(page: Page, steps: Sequence[Step]) -> List[str]:
     """Steps of which the text does not say where they go: readers do not see the info string."""
     found = []
     for number, step in enumerate(steps):
-        if step.copied:
-            continue  # the command says so
+        if step.copied or step.take or step.block.label or step.verb == "edit":
+            continue  # it says so itself, or need not
+        words = [Path(step.file).name, *[name.rpartition(":")[2] for name in (step.after, *step.names) if name]]
         text = text_above(page, steps, number)
-        if step.block.label or step.verb == "edit" and book_edits.heading(step.block.code) is not None:
-            continue  # it says so itself
-        words = [Path(step.file).name, *[n.rpartition(":")[2] for n in (step.after, *step.names) if n]]
         if not any(re.search(rf"\b{re.escape(word.replace('-', ' '))}\b", text) for word in words):
-            found.append(
-                f"{step.where}: the text above does not say where this goes: it names none of {', '.join(words)}"
-            )
+            what = f"it names none of {', '.join(words)}"
+            found.append(f"{step.where}: the text above does not say where this goes: {what}")
     return found
 
 
 def together_problems(page: Page, steps: Sequence[Step], broken: Set[int]) -> List[str]:
-    """Edits that only compile together where the text above them does not say so, or counts others. The reader, who is
-    told to compile after each step, would look for a mistake of his own."""
+    """Steps after which a file does not compile, where the text above the first of them does not say so. The reader,
+    who is told to compile after each step, would look for a mistake of his own."""
     found = []
     for first in sorted(number for number in broken if number - 1 not in broken):
-        end = next((number for number in range(first, len(steps)) if number not in broken), len(steps) - 1)
-        begin, last = first, end  # of all steps that `with-next` ties to these
+        begin = first  # of all steps that `with-next` ties to it
         while begin and steps[begin - 1].with_next:
             begin -= 1
-        while last + 1 < len(steps) and steps[last].with_next:
-            last += 1
-        said = {number: edits_together(text_above(page, steps, number)) for number in range(begin, first + 1)}
-        counts = {number: count for number, count in said.items() if count is not None}
-        where = f"{steps[first].where}: after this step {steps[first].file} compiles no more until line"
-        if not counts:
+        text = " ".join(text_above(page, steps, number) for number in range(begin, first + 1))
+        if not re.search(r"\bcompile (only )?together\b", text):
+            number = next(number for number in range(first, len(steps)) if number not in broken)
             found.append(
-                f"{where} {steps[end].block.line}, and the text above it does not say so; write there: "
-                f"the next {NUMBERS[end - first + 1]} edits compile together"
+                f"{steps[first].where}: after this step {steps[first].file} compiles no more until line "
+                f"{steps[number].block.line}, and the text above it does not say so; write there: "
+                f"the next {number - first + 1} edits compile together"
             )
-        elif all(
-            count and (not end < number + count <= last + 1 or number + count - 1 in broken)
-            for number, count in counts.items()
-        ):
-            (count, *_) = counts.values()
-            found.append(f"{where} {steps[end].block.line}; the text says that {count} edits compile together")
-    return found
-
-
-NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-TOGETHER = re.compile(r"((?:(?!\. |\().)*)\bcompile (?:only )?together\b")
-
-
-def edits_together(text: str) -> Optional[int]:
-    """How many edits a text says to compile only together: 0 where it does not count them, None where it says nothing.
-    "This edit and the next two" are three."""
-    said = TOGETHER.search(text)
-    if not said:
-        return None
-    numbers = [NUMBERS.index(word) for word in said[1].lower().split() if word in NUMBERS]
-    more = re.search(r"\bthis edit and the next\b", said[1], re.I) is not None
-    return numbers[-1] + more if numbers else 2 * more
-
-
-def listed(page: Page) -> Set[Tuple[str, str]]:
-    """(file, name) of what the listings of a page show of its own chapter."""
-    found: Set[Tuple[str, str]] = set()
-    for block in page.blocks:
-        words = block.words[2:]
-        if block.kind in ("listing", "supplied") and len(words) > 1 and words[1] != "lines":
-            file = words[0].replace(f"chapters/{page.chapter}/", "")
-            found |= {(file, n.rpartition(":")[2]) for w in words[1:] for n in w.split(",")}
     return found
 
 
@@ -599,41 +467,35 @@ def block_problems(page: Page, stale: Optional[Dict[int, str]] = None, part: int
         try:
             if block.kind in ("listing", "supplied"):
                 check_listing(page, block)
-            elif block.kind == "diff":
-                check_diff(page, block)
             elif block.kind == "output":
                 check_output(page, block, programs)
             elif block.kind == "sketch":
-                problem = sketch_problem(block)
-                found += [f"{block.where}: {problem}"] if problem else []
+                check_sketch(block)
+            elif block.takes:
+                check_take(page, block)
             elif block.kind == "sh":
-                found += [f"{block.where}: {p}" for p in sh_problems(page, block)]
-            elif block.kind == "" or block.kind == "hex":
-                found.append(f"{block.where}: a block must be one of {KINDS}, this is `{block.info}`")
+                check_sh(page, block)
+            elif block.kind in ("", "hex"):
+                raise BookError(f"a block must be one of {KINDS}, this is `{block.info}`")
         except Stale as problem:
-            found.append(f"{block.where}: {block.info}: {problem}")
             if stale is not None and problem.text is not None:
                 stale[block.line] = problem.text
-                found.pop()
+            else:
+                found.append(f"{block.where}: {block.info}: {problem}")
         except (BookError, UnitError, AssertionError) as problem:
             found.append(f"{block.where}: {problem}")
     return found
 
 
-def problems(page: Page, sessions_too: bool = True) -> List[str]:
+def problems(page: Page) -> List[str]:
     found = book_blocks.prose_problems(page)
     if page.path.name in FOREIGN:
         return found
-    found += block_problems(page)
-    found += walk_problems(page)
+    found += block_problems(page) + walk_problems(page)
     try:
-        if sessions_too:
-            found += play(page)
-        else:
-            sessions(page)
+        return found + play_page(page)
     except BookError as problem:
-        found.append(str(problem))
-    return found
+        return [*found, str(problem)]
 
 
 # ---- exercises ----
@@ -642,12 +504,11 @@ def problems(page: Page, sessions_too: bool = True) -> List[str]:
 def exercise_problems(page: Page) -> List[str]:
     """A chapter names each of its exercises as TO_DO and EXERCISE say, and appendix A1 names all of them."""
     name = page.path.name
+    text = "\n".join(page.lines)
     if name == "A1-hints.md":
-        text = "\n".join(page.lines)
         named = set(re.findall(r"`(\d\d-[a-z0-9-]+)`", text))
         return [f"{name}: there is no hint for {e.name}" for e in exercises.all_exercises(ROOT) if e.name not in named]
     there = {e.name: e for e in exercises.all_exercises(ROOT) if e.chapter == page.chapter}
-    text = "\n".join(page.lines)
     section = re.search(r"^## Exercises\n(.*?)(?=^## |\Z)", text, re.M | re.S)
     said = EXERCISE.findall(section[1]) if section else []
     found = []
@@ -669,230 +530,165 @@ def exercise_problems(page: Page) -> List[str]:
 # ---- update ----
 
 
-def step_updates(page: Page) -> Tuple[Dict[int, str], List[str]]:
-    """Steps whose code is no longer that of the sources, written anew."""
+def step_updates(page: Page) -> Dict[int, str]:
+    """Steps that write whole items of the stage, where these have changed: line of the block -> code. Edits are for
+    the author to mend."""
     new: Dict[int, str] = {}
-    found: List[str] = []
     if page.chapter not in chapters(ROOT):
-        return new, found
-    first, final = book_steps.start(page.chapter, ROOT), book_steps.stage(page.chapter, ROOT)
+        return new
+    final = book_steps.stage(page.chapter, ROOT)
     for step in steps_of(page):
-        if step.provisional or step.verb == "supplied" or step.file not in final:
-            continue
-        if step.verb == "edit":
-            text, problem = refreshed(page, step, final)
-            if text:
+        if step.verb in ("new", "add", "replace") and not step.provisional and step.file in final:
+            target = final[step.file]
+            spots = [sources.index_of(target, unit) for unit in sources.units(step.block.code, step.where)]
+            text = sources.join([target[at] for at in spots if at is not None])
+            if None not in spots and text != step.block.code:
                 new[step.block.line] = text
-            found += [problem] if problem else []
-            continue
-        target, code = final[step.file], step.block.code
-        if step.verb == "remove":
-            text = removed(step, first.get(step.file, []))
-            if text:
-                new[step.block.line] = text
-            continue
-        if book_steps.elided(code):
-            try:
-                want = target[book_units.find(target, step.names[0] if step.names else "", step.file)].text
-            except UnitError as problem:
-                found.append(f"{step.where}: {problem}")
-                continue
-            if book_steps.match_elided(code, want) is None:
-                text = refit(code, want)
-                if text is None:
-                    found.append(f"{step.where}: its `// ...` have lost their place; write it anew:\n{want}")
-                else:
-                    new[step.block.line] = text
-            continue
-        try:
-            if code.strip():
-                names = [book_units.index_of(target, u) for u in book_units.units(code, step.where)]
-            else:
-                names = [book_units.find(target, n, step.file) for n in step.names]
-            if step.verb == "new" and not code.strip():
-                names = list(range(len(target)))
-        except UnitError as problem:
-            found.append(str(problem))
-            continue
-        if None in names or not names:
-            found.append(f"{step.where}: holds what the finished {step.file} has not: update cannot mend that")
-            continue
-        text = book_units.join([target[i] for i in names])
-        if text != code:
-            new[step.block.line] = text
-    return new, found
+    return new
 
 
-def refreshed(page: Page, step: Step, final: book_steps.Files) -> Tuple[str, str]:
-    """What an empty edit becomes, to the sources; or why one that is there cannot be applied."""
-    files = book_steps.start(page.chapter, ROOT)
-    try:
-        for early in steps_of(page, step.block.line):
-            book_steps.apply(early, files, final)
-        if step.block.code.strip():
-            book_steps.apply(step, files, final)
-            return "", ""
-        now, target = files[step.file], final[step.file]
-        old = book_units.join([now[book_units.find(now, name, step.file)] for name in step.names])
-        new = book_units.join([target[book_units.find(target, name, step.file)] for name in step.names])
-    except (StepError, UnitError, KeyError) as problem:
-        return "", str(problem)
-    if old == new:
-        return "", f"{step.where}: {','.join(step.names)} is as in the sources already"
-    return book_edits.diff(old, new, f"{step.file}: {', '.join(step.names)}"), ""
-
-
-def removed(step: Step, was: Sequence[book_units.Unit]) -> str:
-    """The lines that a `remove` should show, "" where it is right or nobody knows."""
-    items = [was[book_units.find(was, n)] for n in step.names if book_units.knows(was, n)]
-    if len(items) < len(step.names):
-        return ""
-    try:
-        book_steps.check_body(step, items)
-    except StepError:
-        return "".join(unit.signature + "\n" for unit in items)
-    return ""
-
-
-def update(page: Page) -> Tuple[List[str], List[str]]:
+def update_page(page: Page) -> Tuple[List[str], List[str]]:
     """Writes a page anew; returns what was changed and what could not be."""
+    new: Dict[int, str] = {}
     if page.path.name in FOREIGN:
         return [], []
+    found = block_problems(page, new)
     try:
-        new, problems = step_updates(page)
-    except StepError as problem:
-        new, problems = {}, [str(problem)]
-    problems += block_problems(page, new)
+        new.update(step_updates(page))
+    except (StepError, UnitError) as problem:
+        found.append(str(problem))
     if new:
         book_blocks.rewrite(page, new)
-    changed = [f"{b.where}: {b.info}" for b in page.blocks if b.line in new]
-    return changed, problems
-
-
-# ---- for those who follow ----
-
-
-def list_steps(page: Page) -> str:
-    steps = enumerate(steps_of(page), 1)
-    return "\n".join(f"{n:3}  {step.where}  {' '.join(step.block.words[2:]) or step.file}" for n, step in steps)
-
-
-def apply_steps(page: Page, last: Optional[int], target: Path) -> List[str]:
-    """Writes the programs as they are after so many steps; returns the files written."""
-    steps = steps_of(page)
-    if last is not None and last > len(steps):
-        raise Problem(f"{page.path.name} has {len(steps)} steps")
-    files, final = book_steps.start(own(page), ROOT), book_steps.stage(own(page), ROOT)
-    for step in steps[:last]:
-        book_steps.apply(step, files, final)
-    there = [name for name in files if (target / name).exists()]
-    if there:
-        raise Problem(f"{target / there[0]} is there already")
-    for name, found in files.items():
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        (target / name).write_text(book_units.join(found), encoding="utf-8")
-    return sorted(files)
-
-
-def remains(page: Page) -> str:
-    """The blocks that lead from the end of a page's steps to the stage."""
-    walked = book_steps.walk(
-        steps_of(page), book_steps.start(own(page), ROOT), book_steps.stage(own(page), ROOT), False
-    )
-    if not walked.complete:
-        raise Problem("\n".join(walked.problems))
-    return book_skeleton.between(walked.files, book_steps.stage(own(page), ROOT))
-
-
-def edits_to(page: Page, last: int, target: Path) -> str:
-    """The blocks that lead from the programs after so many steps to those in a folder."""
-    files, final = book_steps.start(own(page), ROOT), book_steps.stage(own(page), ROOT)
-    for step in steps_of(page)[:last]:
-        book_steps.apply(step, files, final)
-    paths = {str(p.relative_to(target)): p for p in sorted([*target.glob("*.c"), *target.glob("common/*.h")])}
-    return book_skeleton.between(files, {**files, **book_steps.read_files(paths)}, final)
+    return [f"{block.where}: {block.info}" for block in page.blocks if block.line in new], found
 
 
 # ---- the command line ----
 
 
-def chosen(names: Sequence[str]) -> List[Page]:
-    if not names:
-        return book_blocks.pages(folder())
+def pages_of(names: Sequence[str]) -> List[Page]:
+    """The pages of these chapters or of these names, all for none."""
     paths = book_blocks.paths(folder())
     found = []
     for name in names:
-        hits = [p for p in paths if name.isdigit() and p.name.startswith(name.zfill(2) + "-")]
-        hits = (
-            hits or [p for p in paths if str(p).endswith(f"/{name}")] or [p for p in paths if p.name == Path(name).name]
-        )
+        begins = f"{name.zfill(2)}-" if name.isdigit() else ""
+        hits = [path for path in paths if begins and path.name.startswith(begins)]
+        hits = hits or [path for path in paths if f"/{path}".endswith(f"/{name}")]
+        hits = hits or [path for path in paths if path.name == Path(name).name]
         if not hits:
             raise Problem(f"{folder()} has no page {name}")
-        found += [book_blocks.read(p) for p in hits]
-    return found
+        found += hits
+    return [book_blocks.read(path) for path in (found if names else paths)]
+
+
+def first_steps(page: Page, last: Optional[int]) -> List[Step]:
+    """So many steps of a page, all for None."""
+    steps = steps_of(page)
+    if last is not None and last > len(steps):
+        raise Problem(f"{page.path.name} has {len(steps)} steps")
+    return steps[:last]
+
+
+def check(args: argparse.Namespace) -> int:
+    """print what is wrong with the pages; exit status 1 where something is"""
+    pages = pages_of(args.pages)
+    for number in sorted({int(page.chapter) for page in pages if page.chapter in chapters(ROOT)}):
+        build.ensure_built(number)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+        found = [problem for each in pool.map(problems, pages) for problem in each]
+    for page in pages:
+        found += exercise_problems(page) + book_edition.problems(page, ROOT)
+    print("\n\n".join(found) or "The text and the code agree.")
+    return 1 if found else 0
+
+
+def update(args: argparse.Namespace) -> int:
+    """write listings, outputs and steps anew from the sources, and say which"""
+    changed, found = [], []
+    for page in pages_of(args.pages):
+        done, left = update_page(page)
+        changed += [f"changed {each}" for each in done]
+        found += left
+    found += [problem for page in pages_of(args.pages) for problem in walk_problems(page)]
+    print("\n".join(changed) or "Nothing to change.")
+    # What one step lacks, all that are built on it lack as well, and behind a place of their own.
+    found = [p for p in dict.fromkeys(found) if not any(p != q and p.endswith(": " + q) for q in found)]
+    print("".join(f"\n{problem}\n" for problem in found), end="")
+    if found:
+        print("\nMend these in book/ by hand, then make book-update again: what builds on them may follow.")
+    return 1 if found else 0
+
+
+def play(args: argparse.Namespace) -> int:
+    """write what the commands of console blocks print into the blocks"""
+    for page in pages_of(args.pages):
+        new = fill(page)
+        if new:
+            book_blocks.rewrite(page, new)
+        print(f"{page.path.name}: {len(new)} blocks changed")
+    return 0
+
+
+def steps(args: argparse.Namespace) -> int:
+    """list the steps of a chapter, with numbers"""
+    for number, step in enumerate(steps_of(args.page), 1):
+        said = step.file if step.copied else " ".join(step.block.words[2:])
+        print(f"{number:3}  {step.where}  {step.take and f'take-{step.take}: '}{said}")
+    return 0
+
+
+def apply(args: argparse.Namespace) -> int:
+    """write the programs as they are after a step, or at the end, to a folder"""
+    files = book_steps.texts_of(after(args.page, first_steps(args.page, args.step)))
+    for name in files:
+        if (args.folder / name).exists():
+            raise Problem(f"{args.folder / name} is there already")
+    for name, text in files.items():
+        (args.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (args.folder / name).write_text(text, encoding="utf-8")
+    print(f"{args.folder}: {' '.join(sorted(files))}")
+    return 0
+
+
+def record(args: argparse.Namespace) -> int:
+    """print the steps that lead from there to the programs in a folder, or to the stage"""
+    files, final = after(args.page, first_steps(args.page, args.step)), book_steps.stage(own(args.page), ROOT)
+    target = final
+    if args.folder:
+        paths = [path for each in ("*.c", "src/*.[ch]", "common/*.h") for path in args.folder.glob(each)]
+        target = book_steps.read_files({str(path.relative_to(args.folder)): path for path in sorted(paths)})
+    print(book_record.record(files, target, final) or "Nothing: they are the same.")
+    return 0
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="book.py", description="The book: its text and the code are one.",
+        epilog="PAGE is a chapter's number or a file's name. BOOK=dir takes the Markdown files of another folder.",
+    )  # fmt: skip
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    for run in (check, update, play, steps, apply, record):
+        verb = verbs.add_parser(run.__name__, help=run.__doc__, description=run.__doc__)
+        verb.set_defaults(run=run)
+        if run in (check, update, play):
+            verb.add_argument("pages", metavar="PAGE", nargs="+" if run is play else "*", help="all without")
+        else:
+            verb.add_argument("page", metavar="PAGE")
+    for name in ("apply", "record"):
+        verb = verbs.choices[name]
+        how = {"nargs": "?"} if name == "apply" else {}
+        verb.add_argument("step", metavar="STEP", type=int, help="0 is where the chapter begins", **how)
+        verb.add_argument("folder", metavar="DIR", type=Path, **({} if how else {"nargs": "?"}))
+    return parser
 
 
 def main(argv: List[str]) -> int:
+    args = arguments().parse_args(argv)
     try:
-        verb, names = (argv[0], argv[1:]) if argv else ("", [])
-        if verb == "check":
-            pages = chosen(names)
-            for number in sorted({int(p.chapter) for p in pages if p.chapter in chapters(ROOT)}):
-                build.ensure_built(number)
-            with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-                found = [p for each in pool.map(problems, pages) for p in each]
-            found += [p for page in pages for p in exercise_problems(page)]
-            found += [p for page in pages for p in book_edition.problems(page, ROOT)]
-            print("\n\n".join(found) or "The text and the code agree.")
-            return 1 if found else 0
-        if verb == "update":
-            changed, found = [], []
-            for page in chosen(names):
-                done, left = update(page)
-                changed += done
-                found += left
-            found += [p for page in chosen(names) for p in walk_problems(page)]
-            print("\n".join([f"changed {c}" for c in changed]) or "Nothing to change.")
-            # What one step lacks, all that are built on it lack as well, and behind a place of their own.
-            found = [p for p in dict.fromkeys(found) if not any(p != q and p.endswith(": " + q) for q in found)]
-            print("".join(f"\n{p}\n" for p in found), end="")
-            if found:
-                print("\nMend these in book/ by hand, then make book-update again: what builds on them may follow.")
-            return 1 if found else 0
-        if verb == "play" and names:
-            for page in chosen(names):
-                new = fill(page)
-                if new:
-                    book_blocks.rewrite(page, new)
-                print(f"{page.path.name}: {len(new)} blocks changed")
-            return 0
-        if verb == "hours" and not names:
-            print(book_hours.table(chosen([])))
-            return 0
-        if verb == "skeleton" and len(names) == 1:
-            print(book_skeleton.markdown(chapter(names[0], ROOT), ROOT))
-            return 0
-        if verb == "steps" and len(names) == 1:
-            print(list_steps(chosen(names)[0]))
-            return 0
-        if verb == "remains" and len(names) == 1:
-            print(remains(chosen(names)[0]) or "Nothing: the steps add up to the stage.")
-            return 0
-        if verb == "edits" and len(names) == 3 and names[1].isdigit():
-            print(edits_to(chosen(names[:1])[0], int(names[1]), Path(names[2])) or "Nothing: they are the same.")
-            return 0
-        if verb == "measure" and not names:
-            text, found = book_edition.report(chosen([]), ROOT)
-            print(text)
-            return 1 if found else 0
-        if verb == "apply" and len(names) in (2, 3) and (len(names) == 2 or names[1].isdigit()):
-            written = apply_steps(chosen(names[:1])[0], int(names[1]) if len(names) == 3 else None, Path(names[-1]))
-            print(f"{names[-1]}: {' '.join(written)}")
-            return 0
-        quit_with((__doc__ or "").split("\n", 2)[2])
+        if "page" in args:
+            args.page = pages_of([args.page])[0]
+        return args.run(args)
     except (Problem, BookError, StepError, UnitError, AssertionError) as problem:
         quit_with(str(problem))
-    return 0
 
 
 if __name__ == "__main__":

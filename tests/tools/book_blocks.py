@@ -9,6 +9,7 @@ from typing import Dict, List, Tuple
 
 FENCE = re.compile(r"^( *)(`{3,}|~{3,})(.*)$")
 LABEL = re.compile(r"@@ (.+) @@$")  # the first line of a step that adds: where its code goes
+FOLD = {"<details>": True, "</details>": False}
 
 
 class BookError(ValueError):
@@ -32,6 +33,7 @@ class Block:
     count: int
     words: List[str] = field(default_factory=list)
     label: str = ""  # the first line of a step that adds, `@@ server.c: after main @@`, which is no code
+    folded: bool = False  # inside <details>: a step there is taken, not typed
 
     @property
     def where(self) -> str:
@@ -43,9 +45,8 @@ class Block:
 
     @property
     def kind(self) -> str:
-        """listing, supplied, step, diff, output, captured, sketch, drawing, console, sh, hex; "" for none of these."""
-        other_diff = self.lang == "diff" and self.words[1:2] not in (["step"], ["sketch"])
-        if self.lang in ("console", "sh", "hex") or other_diff:
+        """listing, supplied, step, output, captured, sketch, drawing, console, sh, hex; "" for none of these."""
+        if self.lang in ("console", "sh", "hex"):
             return self.lang
         known = ("listing", "supplied", "step", "output", "captured", "sketch", "drawing")
         return self.words[1] if len(self.words) > 1 and self.words[1] in known else ""
@@ -54,6 +55,11 @@ class Block:
     def copies(self) -> bool:
         """Is it a command that copies files which the reader does not type?"""
         return self.words[:2] == ["sh", "supplied"]
+
+    @property
+    def takes(self) -> bool:
+        """Is it a `make take-NN-name`, which makes edits that the reader does not type?"""
+        return self.words[:2] == ["sh", "take"]
 
 
 @dataclass
@@ -73,11 +79,12 @@ class Page:
 def read(path: Path) -> Page:
     lines = path.read_text(encoding="utf-8").split("\n")
     page = Page(path, lines, [], [])
-    at = 0
+    at, folded = 0, False
     while at < len(lines):
         opening = FENCE.match(lines[at])
         if not opening or (opening.group(2)[0] == "`" and "`" in opening.group(3)):
             page.prose.append((at + 1, lines[at]))
+            folded = FOLD.get(lines[at].strip(), folded)
             at += 1
             continue
         indent, fence, info = len(opening.group(1)), opening.group(2), opening.group(3).strip()
@@ -94,9 +101,20 @@ def read(path: Path) -> Page:
             raise BookError(f"{path.name}:{at + 1}: the info string: {problem}") from None
         label = code[0] if words[:2] == ["c", "step"] and code and LABEL.match(code[0]) else ""
         text = "".join(line + "\n" for line in code[bool(label) :])
-        page.blocks.append(Block(path, at + 1, indent, info, text, len(code), words, label))
+        page.blocks.append(Block(path, at + 1, indent, info, text, len(code), words, label, folded))
         at = end + 1
     return page
+
+
+def paragraph_below(page: Page, block: Block) -> str:
+    """The text right below a block, in one line; "" where something else is there."""
+    prose, at, found = dict(page.prose), block.line + block.count + 2, []
+    while prose.get(at) == "":
+        at += 1
+    while re.match(r"[^\s#<>|]", prose.get(at, "")):
+        found.append(prose[at].strip())
+        at += 1
+    return " ".join(found)
 
 
 def paths(folder: Path) -> List[Path]:
@@ -142,20 +160,33 @@ def anchors(page: Page) -> List[str]:
 
 
 WORK = ("## Exercises", "## Check yourself")  # to do, not to read: they do not make a chapter longer
+ASIDE = "> **Aside:** "
+
+
+def voices(page: Page) -> Tuple[List[Tuple[int, str]], Dict[int, str]]:
+    """The main line, without exercises and questions, line by line; and the asides, each at the number of its first."""
+    main: List[Tuple[int, str]] = []
+    asides: Dict[int, str] = {}
+    work, aside = False, 0
+    for number, line in page.prose:
+        if line.startswith("## "):
+            work = line.strip() in WORK
+        aside = number if line.startswith(ASIDE) else aside if line.startswith(">") else 0
+        if aside:
+            asides[aside] = f"{asides.get(aside, '')} {line.removeprefix(ASIDE).lstrip('>')}"
+        elif not work:
+            main.append((number, line))
+    return main, asides
+
+
+def count(text: str) -> int:
+    """How many words: no links' targets, no rules of tables."""
+    return len(re.findall(r"[^\s|]*\w[^\s|]*", re.sub(r"\]\([^)]*\)", "]", text)))
 
 
 def words(page: Page) -> int:
-    """Words of the text: no code blocks, no links' targets, no rules of tables, no exercises and questions."""
-    lines: List[str] = []
-    work = False
-    for _, line in page.prose:
-        if line.startswith("## "):
-            work = line.strip() in WORK
-        if not work:
-            lines.append(line)
-    text = "\n".join(lines)
-    text = re.sub(r"\]\([^)]*\)", "]", text)
-    return len(re.findall(r"[^\s|]*\w[^\s|]*", text))
+    """Words of the main line: no code blocks, no asides."""
+    return count("\n".join(line for _, line in voices(page)[0]))
 
 
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(\s*<?([^)\s>]*)>?(?:\s+\"[^\"]*\")?\s*\)")

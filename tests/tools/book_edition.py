@@ -1,197 +1,203 @@
-"""What a chapter holds to: pace, old lines, length, predictions, figures."""
+"""What a chapter holds to: pace, two voices, length, predictions, figures."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import List, Optional, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import book_blocks
-import book_steps
+import changeform
 from book_blocks import Block, Page
-from book_steps import StepError
 from layout import chapters
 
-MOST_EDITS = 10  # between two stops
-MOST_OLD = 1 / 3  # of the lines in steps that change something
-WORDS = (2500, 4300)
-UNFINISHED = (
-    ". A page that is not finished yet lies in another folder until then: BOOK=dir python3 tests/tools/book.py check NN"
-)
-PREDICTIONS = (3, 5)
-FIGURES = 3
-SENTENCE = 6  # words that follow a stop: what is still wrong
-ANSWERS = ("console", "output", "captured")  # blocks that may follow a prediction
+UNFINISHED = "A page that is not finished yet lies in another folder: BOOK=dir python3 tests/tools/book.py check NN"
 PREDICT = re.compile(r"> \*\*Predict:\*\* \S")
 FIGURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+\.svg)\)")
+DRAWN = {"<title": "title", "<desc": "description", "prefers-color-scheme: dark": "dark mode"}
+SENTENCE = 6  # words that follow a stop: what is still wrong
 
 
-@dataclass
-class Measured:
-    """A chapter in numbers, and what is wrong with these."""
+class Limit(NamedTuple):
+    """How many of a thing a chapter has. The least is asked only of one with programs: the introduction and the look
+    back need not be long, nor ask and draw."""
 
-    name: str
-    words: int
-    steps: int = 0
-    stops: int = 0
-    longest: int = 0  # steps without a stop
-    old: Optional[float] = None
-    predictions: int = 0
-    figures: int = 0
-    problems: List[str] = field(default_factory=list)
+    least: int
+    most: Optional[int]
+    what: str
+    advice: str = ""
 
 
-def is_chapter(page: Page) -> bool:
-    return page.chapter != ""
+LIMITS = {
+    "words": Limit(2500, 4300, "words", f". {UNFINISHED}"),
+    "predictions": Limit(3, 5, "predictions (`> **Predict:** ..`)"),
+    "figures": Limit(3, None, "figures (SVG)"),
+}
 
 
-def has_programs(page: Page, root: Path) -> bool:
-    """Has it a stage? What has none (the introduction, the look back) need not be long, nor ask and draw."""
-    return page.chapter in chapters(root) or page.chapter == "02"
+# Edits that a reader types between two runs: three are good.
+MOST_EDITS = 5
+
+# Pages that speak in two voices, the main line and asides; each shows the function that it is about, whole and once.
+# A page that is told anew comes in. When all are here, so is each of its checks for all.
+WHOLE = {
+    "hello": ("server.c", "main"), "protocol": ("server.c", "one_request"),
+    "nonblocking": ("server.c", "connection_io"), "event-loop": ("server.c", "connection_io"),
+    "basic-server": ("common/request.h", "parse_req"), "hashtables": ("common/hashtable.h", "hm_help_resizing"),
+    "serialization": ("server.c", "state_req"), "avl-tree": ("common/avl.h", "avl_fix"),
+    "sorted-set": ("common/zset.h", "zset_query"), "timers": ("server.c", "one_round"),
+    "heap-ttl": ("server.c", "process_timers"), "thread-pool": ("common/thread_pool.h", "worker"),
+    "waiting-for-memory": ("src/ahead.c", "fetch_ahead"), "ten-thousand-connections": ("src/main.c", "one_round"),
+    "buffers-on-loan": ("src/conn.c", "connection_io"), "all-or-nothing": ("src/t_multi.c", "do_exec"),
+}  # fmt: skip
+ASIDE = (20, 60)  # words
+IN_BRACKETS = 6  # words in parentheses; what needs more is an aside
 
 
-def measure(page: Page, root: Path) -> Measured:
-    found = Measured(page.path.name, book_blocks.words(page))
-    low, high = WORDS
-    if found.words > high or found.words < low and has_programs(page, root):
-        what = f"{page.path.name}: {found.words} words; a chapter has {low} to {high}"
-        found.problems.append(what + UNFINISHED * (found.words < low))
-    pace(page, found)
-    old_lines(page, root, found)
-    predictions(page, root, found)
-    figures(page, root, found)
+def problems(page: Page, root: Path) -> List[str]:
+    """What a chapter does not hold to."""
+    if not page.chapter:
+        return []
+    has_programs = page.chapter in chapters(root) or page.chapter == "02"
+    runs, stops = runs_of(page)
+    name, asked, drawn = page.path.name, predictions(page), figures(page)
+    counts: Dict[str, List[Tuple[str, int]]] = {
+        "words": [(name, book_blocks.words(page))],
+        "predictions": [(name, len(asked))],
+        "figures": [(name, len(drawn))],
+    }
+    found = []
+    for key, (least, most, what, advice) in LIMITS.items():
+        for where, count in counts[key]:
+            if most is not None and count > most or has_programs and count < least:
+                span = f"{least} or more" if most is None else f"{least} to {most}" if least else f"at most {most}"
+                found.append(f"{where}: {count} {what}; a chapter has {span}{advice}")
+    found += edit_problems(page) + voice_problems(page) + whole_problems(page)
+    if runs[-1]:
+        found.append(f"{runs[-1][-1].where}: nothing is played after this last edit")
+    for stop, run in zip(stops, runs[1:]):
+        if run and not says_something(page, stop.line, run[0].line):
+            found.append(f"{stop.where}: a stop says what is still wrong; no sentence follows it")
+    for at in asked:
+        if has_programs and not is_answered(page, at):
+            found.append(f"{name}:{at}: no session or output follows that answers the prediction")
+    for figure, text in drawn.items():
+        lacks = [f"{what} ({needs})" for needs, what in DRAWN.items() if needs not in text]
+        found += [f"{name}: the figure {figure} has no {what}" for what in lacks]
     return found
 
 
 # ---- pace ----
 
 
-def is_stop(page: Page, block: Block, steps: Sequence[Block]) -> bool:
-    """Does the block run what the reader has typed so far?"""
-    done = [step for step in steps if step.line < block.line]
-    own = "here" in block.words or len(done) == len(steps) and done  # after the last step that is the stage
-    if block.kind == "console":
-        return bool(own) and not any(re.fullmatch(r"\d\d", word) for word in block.words[1:])
-    return block.kind == "output" and ("in=here" in block.words or bool(own) and not _elsewhere(block))
-
-
-def _elsewhere(block: Block) -> bool:
-    return any(word.startswith("in=") for word in block.words) or "./" not in block.words[2]
-
-
-def pace(page: Page, found: Measured) -> None:
-    steps = [block for block in page.blocks if block.kind == "step"]
-    found.steps = len(steps)
-    since: List[Block] = []
-    last: Optional[Block] = None  # a stop that nothing has been said about yet
+def typed(page: Page) -> List[List[Block]]:
+    """The edits that the reader types up to each run, whoever plays it, and those behind the last one."""
+    runs: List[List[Block]] = [[]]
+    stops = [block.line for block in runs_of(page)[1]]
     for block in page.blocks:
-        if block in steps:
-            found.problems += _unsaid(page, last, block.line)
-            last = None
-            since.append(block)
-            found.longest = max(found.longest, len(since))
-            if len(since) == MOST_EDITS + 1:
-                found.problems.append(
-                    f"{block.where}: the {len(since)}th edit since the last stop ({since[0].where} is the first); "
-                    f"at most {MOST_EDITS}, then `console here` and a sentence on what is still wrong"
-                )
-        elif is_stop(page, block, steps):
-            if since:
-                found.stops += 1
-            since, last = [], block
-    if since:
-        found.problems.append(f"{since[-1].where}: nothing is played after this last edit")
+        if block.kind == "step" and not block.folded:
+            runs[-1].append(block)
+        elif block.line in stops or block.kind == "captured" and re.search(r"^\$ ", block.code, re.M):
+            runs.append([])
+    return runs
 
 
-def _unsaid(page: Page, stop: Optional[Block], line: int) -> List[str]:
-    if stop is None:
+def edit_problems(page: Page) -> List[str]:
+    advice = "then a run and a sentence on what is still wrong, or a take (.github/WRITING.md)"
+    long = [run for run in typed(page) if len(run) > MOST_EDITS]
+    return [f"{run[0].where}: {len(run)} edits; here at most {MOST_EDITS}, {advice}" for run in long]
+
+
+def runs_of(page: Page) -> Tuple[List[List[Block]], List[Block]]:
+    """The steps up to each stop, those behind the last one, and the stops: what runs the reader's programs so far."""
+    runs: List[List[Block]] = [[]]
+    stops: List[Block] = []
+    last = max((block.line for block in page.blocks if block.kind == "step" or block.takes), default=len(page.lines))
+    for block in page.blocks:
+        if block.kind == "step" and not block.folded or block.takes:
+            runs[-1].append(block)
+        elif is_stop(block, block.line > last):
+            stops.append(block)
+            runs.append([])
+    return runs, stops
+
+
+def is_stop(block: Block, complete: bool) -> bool:
+    """`complete`: what has been typed is the stage."""
+    if block.kind == "console":
+        return "here" in block.words or complete and not any(re.fullmatch(r"\d\d", word) for word in block.words[1:])
+    if block.kind == "output":
+        elsewhere = any(word.startswith("in=") for word in block.words) or "./" not in block.words[2]
+        return "in=here" in block.words or complete and not elsewhere
+    return False
+
+
+def says_something(page: Page, first: int, last: int) -> bool:
+    """Is there a sentence between two lines?"""
+    said = [text for number, text in page.prose if first < number < last and not text.startswith("#")]
+    return len(re.findall(r"\w+", " ".join(said))) >= SENTENCE
+
+
+# ---- two voices, and the function that a page is about ----
+
+
+def voice_problems(page: Page) -> List[str]:
+    main, asides = book_blocks.voices(page)
+    lengths = {number: book_blocks.count(text) for number, text in asides.items()}
+    found = [f"{page.path.name}:{number}: an aside of {length} words; it has {ASIDE[0]} to {ASIDE[1]}"
+             for number, length in lengths.items() if not ASIDE[0] <= length <= ASIDE[1]]  # fmt: skip
+    text = "".join(f"{line}\n" for _, line in main)
+    text = re.sub(r"`[^`]*`", lambda code: re.sub("[()]", "'", code[0]), text)
+    text = re.sub(r"!\[[^\]]*\]|(?<=\])\([^)]*\)", lambda away: "\n" * away[0].count("\n"), text)
+    for hit in re.finditer(r"\(([^()]*)\)", text) if page.path.stem[3:] in WHOLE else ():
+        if book_blocks.count(hit[1]) > IN_BRACKETS:
+            at = main[text.count("\n", 0, hit.start())][0]
+            said = " ".join(hit[1].split()[:IN_BRACKETS])
+            found.append(f"{page.path.name}:{at}: more than {IN_BRACKETS} words in parentheses ({said} ..): an aside?")
+    return found
+
+
+def whole_problems(page: Page) -> List[str]:
+    file, name = WHOLE.get(page.path.stem[3:], ("", ""))
+    if not name:
         return []
-    said = [text for number, text in page.prose if stop.line < number < line and not text.startswith("#")]
-    if len(re.findall(r"\w+", " ".join(said))) >= SENTENCE:
+    steps = [block for block in page.blocks if block.kind == "step" and block.words[2] == file]
+    edits = [block.line for block in steps if name in ",".join(block.words[4:]).split(",") or defines(block, name)]
+    whole = [block for block in page.blocks if not block.folded and shows_whole(block, file, name)]
+    if [block.line >= max(edits, default=0) for block in whole] == [True]:
         return []
-    return [f"{stop.where}: a stop says what is still wrong; no sentence follows it"]
+    places = ", ".join(str(block.line) for block in whole) or "nowhere"
+    advice = f"behind its last edit (c listing {file} {name}); it does in line {places}"
+    return [f"{page.path.name}: {name} of {file} is what the page is about: it shows it whole once, {advice}"]
 
 
-# ---- old lines ----
+def defines(block: Block, name: str) -> bool:
+    """Does a function begin and end in this block, with all its lines?"""
+    code = re.search(rf"^\w[^\n;]*\b{name}\([^;]*?\{{\n(.*?)^\}}", block.code, re.M | re.S)
+    return code is not None and not any(changeform.ELISION.match(line) for line in code[1].splitlines())
 
 
-def old_lines(page: Page, root: Path, found: Measured) -> None:
-    if page.chapter not in chapters(root):
-        return
-    try:
-        steps = book_steps.steps_in(page.blocks)
-        walked = book_steps.walk(
-            steps, book_steps.start(page.chapter, root), book_steps.stage(page.chapter, root), False
-        )  # fmt: skip
-    except StepError:
-        return  # test_steps_lead_to_the_stage says why
-    if walked.stay + walked.change == 0:
-        return
-    found.old = walked.stay / (walked.stay + walked.change)
-    if found.old > MOST_OLD:
-        found.problems.append(
-            f"{page.path.name}: {found.old:.0%} of the lines in changing steps stay as they were, at most"
-            f" {MOST_OLD:.0%}: show less around the changes"
-        )
+def shows_whole(block: Block, file: str, name: str) -> bool:
+    """A listing, or a step that is final."""
+    final = block.kind == "listing" or (block.kind, block.lang) == ("step", "c") and "provisional" not in block.words
+    return final and block.words[2] == file and defines(block, name)
 
 
 # ---- predictions and figures ----
 
 
-def predictions(page: Page, root: Path, found: Measured) -> None:
-    places = [number for number, line in page.prose if PREDICT.match(line)]
-    found.predictions = len(places)
-    headings = [number for number, line in page.prose if re.match(r"#{1,6} ", line)]
-    for number in places:
-        ends = [n for n in headings + places if n > number] + [len(page.lines) + 1]
-        if has_programs(page, root) and not any(
-            block.kind in ANSWERS and number < block.line < min(ends) for block in page.blocks
-        ):
-            found.problems.append(
-                f"{page.path.name}:{number}: no session or output follows that answers the prediction"
-            )
-    low, high = PREDICTIONS
-    if has_programs(page, root) and not low <= len(places) <= high:
-        found.problems.append(
-            f"{page.path.name}: {len(places)} predictions (`> **Predict:** ..`); a chapter has {low} to {high}"
-        )
+def predictions(page: Page) -> List[int]:
+    return [number for number, line in page.prose if PREDICT.match(line)]
 
 
-def figures(page: Page, root: Path, found: Measured) -> None:
-    names = list(dict.fromkeys(FIGURE.findall("\n".join(line for _, line in page.prose))))
-    found.figures = len(names)
-    if has_programs(page, root) and len(names) < FIGURES:
-        found.problems.append(f"{page.path.name}: {len(names)} figures (SVG); a chapter has {FIGURES} or more")
-    for name in names:
-        path = page.path.parent / name
-        text = path.read_text(encoding="utf-8") if path.is_file() else ""
-        for needs, what in (("<title", "title"), ("<desc", "description"), ("prefers-color-scheme: dark", "dark mode")):
-            if text and needs not in text:
-                found.problems.append(f"{page.path.name}: the figure {name} has no {what} ({needs})")
+def is_answered(page: Page, at: int) -> bool:
+    """Does what a prediction asks for follow, before the next heading or prediction?"""
+    ends = [number for number, line in page.prose if re.match(r"#{1,6} ", line) or PREDICT.match(line)]
+    end = min((number for number in ends if number > at), default=len(page.lines) + 1)
+    return any(block.kind in ("console", "output", "captured") and at < block.line < end for block in page.blocks)
 
 
-# ---- the whole book ----
-
-
-def problems(page: Page, root: Path) -> List[str]:
-    """What a chapter does not hold to."""
-    return measure(page, root).problems if is_chapter(page) else []
-
-
-def report(pages: Sequence[Page], root: Path) -> Tuple[str, List[str]]:
-    """A table of all chapters, and what is wrong with them."""
-    rows = [["chapter", "words", "edits", "stops", "most between", "old lines", "predictions", "figures", ""]]
-    found: List[str] = []
-    for m in [measure(page, root) for page in pages if is_chapter(page)]:
-        state = f"{len(m.problems)} problems" if m.problems else "within the limits"
-        old = "-" if m.old is None else f"{m.old:.0%}"
-        rows.append([m.name, *map(str, (m.words, m.steps, m.stops, m.longest, old, m.predictions, m.figures)), state])
-        found += m.problems
-    rows.insert(1, ["at most", f"{WORDS[0]}-{WORDS[1]}", "", "", str(MOST_EDITS), f"{MOST_OLD:.0%}",
-                    f"{PREDICTIONS[0]}-{PREDICTIONS[1]}", f"{FIGURES}+", ""])  # fmt: skip
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
-        "  ".join(c.ljust(w) if i in (0, 8) else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))).rstrip()
-        for row in rows
-    ]
-    return "\n".join([*lines, *found]), found
+def figures(page: Page) -> Dict[str, str]:
+    """The text of each picture; what is not there is told with the links."""
+    names = dict.fromkeys(FIGURE.findall("\n".join(line for _, line in page.prose)))
+    paths = {name: page.path.parent / name for name in names}
+    return {name: path.read_text(encoding="utf-8") for name, path in paths.items() if path.is_file()}

@@ -1,30 +1,40 @@
 """The steps of a chapter: applied in order to the stage before, compiled, compared with the stage."""
 from __future__ import annotations
 
-import concurrent.futures
 import difflib
-import functools
-import hashlib
-import os
 import re
 import shlex
-import shutil
-import subprocess
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
-import book_edits
-import book_units
+import book_compile
+import changeform
 import headers
-from book_blocks import Block
-from book_edits import ELISION, TRIVIAL, EditError
-from book_units import Unit, UnitError
-from layout import ROOT, before, sources
+import layout
+import sources
+from book_blocks import Block, BookError
+from book_compile import CompileError, Job
+from changeform import ELISION, EditError
+from layout import ROOT, made_of
+from sources import Unit, UnitError
 
-FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-fsyntax-only"]
 Files = Dict[str, List[Unit]]  # "server.c", "common/buf.h" -> units
+
+USAGE = {
+    "edit": "diff step FILE edit NAME,.. [with-next]",
+    "new": "c step FILE new [provisional] [with-next]",
+    "add": "c step FILE add NAME,.. after=NAME [provisional] [with-next]",
+    "replace": "c step FILE replace NAME,.. [provisional] [with-next]",
+    "remove": "text step FILE remove NAME,.. [with-next]",
+    "move": "text step FILE move NAME,.. from=FILE [after=NAME] [provisional] [with-next]",
+    "rename": "sh step FILE rename from=FILE",
+}
+TAKE = "sh take [FILE [but=NAME,..]].. [with-next]"
+
+
+class StepError(ValueError):
+    """A step that cannot be understood or applied."""
 
 
 @dataclass
@@ -33,77 +43,71 @@ class Step:
 
     block: Block
     file: str
-    verb: str  # edit, new, add, replace, remove; supplied, which is no edit
+    verb: str  # a word of USAGE; supplied and take, which are no edits
     names: List[str] = field(default_factory=list)
     after: str = ""
     provisional: bool = False
     with_next: bool = False
-    over: bool = False  # what is supplied takes the place of what is there
-    copied: bool = False  # supplied by a command that copies it, which shows nothing of it
+    source: str = ""  # the file that it moves from
+    copied: bool = False  # done by a command that shows nothing of it
+    take: str = ""  # the `make take-..` that it is a part of
 
     @property
     def where(self) -> str:
         return self.block.where
 
 
-class StepError(ValueError):
-    """A step that cannot be understood or applied."""
+# ---- reading ----
 
 
-USAGE = {
-    "edit": "diff step FILE edit NAME[,NAME..]",
-    "new": "c step FILE new",
-    "add": "c step FILE add [NAME,..] after=NAME",
-    "replace": "c step FILE replace NAME[,NAME..]",
-    "remove": "text step FILE remove NAME[,NAME..]",
-}
+def steps_in(blocks: Iterable[Block]) -> List[Step]:
+    """The steps of these blocks. A block of commands may be several, and those that are folded are part of a take."""
+    found: List[Step] = []
+    take = ""
+    for block in blocks:
+        if block.words[1:2] == ["step"]:
+            found.append(parse(block))
+            if block.folded and not take:
+                raise StepError(f"{block.where}: a step in <details> is part of a take: write {TAKE} above it")
+            found[-1].take = take if block.folded else ""
+        elif block.takes:
+            take, steps = taken(block)
+            found += steps
+        elif block.kind == "supplied":
+            if len(block.words) < 3:
+                raise StepError(f"{block.where}: write it as c supplied FILE, and what is shown as for a listing")
+            found.append(Step(block, block.words[2], "supplied"))
+        elif block.copies:
+            found += copied(block)
+    return found
 
 
 def parse(block: Block) -> Step:
     words = block.words[2:]
-    if block.kind == "supplied":
-        if not words:
-            raise StepError(f"{block.where}: write it as c supplied FILE, and what of it is shown as for a listing")
-        return Step(block, words[0], "supplied", with_next="with-next" in words, over="over" in words)
     if len(words) < 2 or words[1] not in USAGE:
         raise StepError(f"{block.where}: a step is one of: " + "; ".join(USAGE.values()))
-    step = Step(block, words[0], words[1])
-    for word in words[2:]:
-        if word in ("provisional", "with-next"):
-            setattr(step, word.replace("-", "_"), True)
-        elif word.startswith("after="):
-            step.after = word[6:]
-        elif not step.names and "=" not in word:
-            step.names = [name for name in word.split(",") if name]
-        else:
-            raise StepError(f"{block.where}: {word} says nothing here: {USAGE[step.verb]}")
-    if (step.verb == "add") != bool(step.after) or (step.verb == "remove" and not step.names):
-        raise StepError(f"{block.where}: write it as {USAGE[step.verb]}")
-    if block.lang != USAGE[step.verb].split()[0] or (step.verb == "edit" and not step.names):
-        raise StepError(f"{block.where}: write it as {USAGE[step.verb]}")
-    if block.label and block.label != label(step):
-        raise StepError(f"{block.where}: this is not where it goes: {block.label}; write {label(step) or 'nothing'}")
+    usage = USAGE[words[1]]  # says how many names there are, and which options
+    options = [word for word in words[2:] if f"[{word}]" in usage]
+    after = [word[6:] for word in words[2:] if word.startswith("after=")]
+    source = [word[5:] for word in words[2:] if word.startswith("from=")]
+    names = [word for word in words[2:] if word not in options and not word.startswith(("after=", "from="))]
+    given = block.lang, len(names), len(source), len(after) or usage.count("[after=")
+    if given != (usage.split()[0], usage.count(" NAME"), usage.count("from="), usage.count("after=")):
+        raise StepError(f"{block.where}: write it as {usage}")
+    step = Step(
+        block, words[0], words[1], [name for word in names for name in word.split(",")], "".join(after),
+        "provisional" in options, "with-next" in options, "".join(source), copied=words[1] == "rename",
+    )  # fmt: skip
+    wanted = place(step.file, step.after) if step.after else ""
+    if block.label not in ("", wanted):
+        raise StepError(f"{block.where}: this is not where it goes: {block.label}; write {wanted or 'nothing'}")
     if step.verb == "edit":
-        if step.provisional:
-            raise StepError(
-                f"{block.where}: an edit needs no `provisional`: what it leaves open is looked at in the end"
-            )
-        said = book_edits.heading(block.code)
-        names = [name.rpartition(":")[2].replace("-", " ") for name in (Path(step.file).name, *step.names)]
-        if said is not None and not any(re.search(rf"\b{re.escape(name)}\b", said) for name in names):
-            raise StepError(f"{block.where}: `@@ {said} @@` names none of {', '.join(names)}")
+        said = block.code.partition("\n")[0]
+        plain = [name.rpartition(":")[2].replace("-", " ") for name in (Path(step.file).name, *step.names)]
+        if not re.match(r"@@ .* @@$", said) or not any(re.search(rf"\b{re.escape(name)}\b", said) for name in plain):
+            wanted = f"@@ {step.file}: {', '.join(plain[1:])} @@"
+            raise StepError(f"{block.where}: its first line must say what changes, as in {wanted}")
     return step
-
-
-def steps_in(blocks: Iterable[Block]) -> List[Step]:
-    """The steps of these blocks. One `sh supplied` block may copy several files."""
-    found: List[Step] = []
-    for block in blocks:
-        if block.kind in ("step", "supplied"):
-            found.append(parse(block))
-        elif block.copies:
-            found += copied(block)
-    return found
 
 
 def copied(block: Block) -> List[Step]:
@@ -113,36 +117,61 @@ def copied(block: Block) -> List[Step]:
     for line in block.code.splitlines():
         command, *words = shlex.split(line)
         for word in words[:-1]:
-            found = re.fullmatch(rf"\.\./(common|{chapter})/(\w+\.[ch])", word)
-            if command != "cp" or not found or words[-1] != ("common" if found[1] == "common" else "."):
+            found = re.fullmatch(rf"\.\./(?:(common)|{chapter}|{chapter}/(src))/(\w+\.[ch])", word)
+            folder = found and (found[1] or found[2] or ".")
+            if command != "cp" or not found or words[-1] != folder:
                 raise StepError(f"{block.where}: {word}: write it as cp ../common/X.h common, or cp ../{chapter}/X.c .")
-            files.append(f"common/{found[2]}" if found[1] == "common" else found[2])
+            files.append(found[3] if folder == "." else f"{folder}/{found[3]}")
     if not files:
         raise StepError(f"{block.where}: it copies nothing")
-    steps = [Step(block, file, "supplied", with_next=True, over=True, copied=True) for file in files]
+    steps = [Step(block, file, "supplied", with_next=True, copied=True) for file in files]
     steps[-1].with_next = False
     return steps
 
 
-def label(step: Step) -> str:
-    """The first line of a step that adds, if its block says where it goes; "" for other steps."""
-    kind, _, name = step.after.rpartition(":")
+def taken(block: Block) -> Tuple[str, List[Step]]:
+    """The name of a take, and what it does to whole files: the steps folded below it are the rest."""
+    name = re.fullmatch(rf"make take-({block.path.name[:2]}-[a-z0-9-]+)\n", block.code)
+    if not name:
+        raise StepError(f"{block.where}: a take holds one line, as make take-{block.path.name[:2]}-name")
+    steps: List[Step] = []
+    for word in block.words[2:]:
+        if word.startswith("but=") and steps:
+            steps[-1].names += word[4:].split(",")
+        elif re.fullmatch(r"[\w/]+\.[ch]", word):
+            steps.append(Step(block, word, "take", copied=True, take=name[1]))
+        elif word != "with-next" or not steps:
+            raise StepError(f"{block.where}: write it as {TAKE}")
+    for step in steps[-1:]:
+        step.with_next = "with-next" in block.words
+    return name[1], steps
+
+
+def place(file: str, after: str) -> str:
+    """The line that says where new code goes, as readers see it."""
+    kind, _, name = after.rpartition(":")
     spot = f"the {kind} {name.replace('-', ' ')}" if kind in ("banner", "comment") else name
-    return f"@@ {step.file}: after {spot} @@" if step.verb == "add" else ""
+    return f"@@ {file}: after {spot} @@"
+
+
+def edit(old: str, new: str, said: str) -> str:
+    """The code of the edit that leads from one text to the other."""
+    return "".join(f"{line.rstrip()}\n" for line in [f"@@ {said} @@", *changeform.diff(old, new, 1).split("\n")])
 
 
 # ---- stages ----
 
 
 def read_files(paths: Dict[str, Path]) -> Files:
-    return {name: book_units.units(path.read_text(encoding="utf-8"), name) for name, path in paths.items()}
+    return {name: sources.units(path.read_text(encoding="utf-8"), name) for name, path in paths.items()}
 
 
 def stage(name: Optional[str], root: Path = ROOT, labs: bool = True) -> Files:
     """The files of a chapter, with all headers there are by then; none for None."""
     if name is None:
         return {}
-    paths = {p.name: p for p in sources(name, root) if labs or p.name in ("server.c", "client.c")}
+    pair = [*layout.server_of(name, root), "client.c"]
+    paths = {file: root / "chapters" / name / file for file in layout.files_of(name, root) if labs or file in pair}
     for header, path in headers.headers(root).items():
         if headers.built_in(path)[0] <= name:
             paths[f"common/{header}"] = path
@@ -151,65 +180,139 @@ def stage(name: Optional[str], root: Path = ROOT, labs: bool = True) -> Files:
 
 def start(name: str, root: Path = ROOT) -> Files:
     """What the reader has when a chapter begins: the pair of the chapter before and its headers."""
-    return stage(before(name, root), root, labs=False)
+    return stage(layout.before(name, root), root, labs=False)
+
+
+def names_of(unit: Unit) -> List[str]:
+    """What a unit is called; a group by what is in it."""
+    return [member.name for member in unit.members if member.kind != "comment"] if unit.kind == "group" else [unit.slug]
 
 
 # ---- one step ----
 
 
-def elided(code: str) -> bool:
-    return any(ELISION.match(line) for line in code.splitlines())
-
-
-def match_elided(code: str, text: str) -> Optional[List[Tuple[int, int]]]:
-    """The ranges of lines of `text` that the elisions in `code` stand for; None where it does not fit."""
-    shown, lines = code.splitlines(), text.splitlines()
-    pieces: List[List[str]] = [[]]
-    for line in shown:
-        if ELISION.match(line):
-            pieces.append([])
+def apply(step: Step, files: Files, final: Files) -> List[Unit]:
+    """Carries out a step on `files`; returns the units that its code holds."""
+    file, was = step.file, files.get(step.file)
+    if file not in final and step.verb == "take" and was is not None:
+        del files[file]
+        return []
+    if file not in final and was is None and step.verb != "rename":  # what the chapter has no more goes, bit by bit
+        raise StepError(f"{step.where}: the chapter has no {file}; it has {', '.join(sorted(final))}")
+    if step.verb == "supplied":
+        if was is not None:
+            raise StepError(f"{step.where}: {file} is there already, and what a reader has typed stays: write {TAKE}")
+        files[file] = list(final[file])
+        return []
+    if step.verb == "take":
+        files[file] = merged(step, was or [], final[file])
+        return []
+    if step.source and step.source not in files:
+        raise StepError(f"{step.where}: there is no {step.source}")
+    if step.verb == "rename":
+        files[file] = files.pop(step.source)
+        return []
+    if (was is None) != (step.verb == "new"):
+        there = "there is no {} yet; its first step is `new`" if was is None else "{} is there already"
+        raise StepError(f"{step.where}: {there.format(file)}")
+    try:
+        if step.verb == "move":
+            files[file], found = moved(step, was or [], files)
         else:
-            pieces[-1].append(line)
-    if len(pieces) == 1:
-        return [] if shown == lines else None
-    at, gaps = 0, []
-    for number, piece in enumerate(pieces):
-        if number == 0:
-            begin = 0
-        elif number == len(pieces) - 1:
-            begin = len(lines) - len(piece)
-        else:
-            begin = next((i for i in range(at + 1, len(lines) + 1) if lines[i : i + len(piece)] == piece), -1)
-        if begin < at + (number > 0) or lines[begin : begin + len(piece)] != piece:
-            return None
-        if number:
-            gaps.append((at, begin))
-        at = begin + len(piece)
-    return gaps
+            files[file], found = changed(step, was or [])
+        if not files[file]:
+            del files[file]
+    except UnitError as problem:
+        raise StepError(f"{step.where}: {problem}") from None
+    except EditError as problem:
+        line = step.block.line + problem.line
+        raise StepError(f"{step.block.path.name}:{line}: {file}, {','.join(step.names)}: {problem}") from None
+    return found
 
 
-def unfold(step: Step, now: Sequence[Unit], final: Sequence[Unit]) -> str:
-    """The whole code of a `replace` with `// ...`: these stand for lines that stay as they are."""
-    if len(step.names) != 1 or step.verb != "replace" or step.provisional:
-        raise StepError(f"{step.where}: `// ...` needs a step that replaces one item, and is not provisional")
-    old = now[book_units.find(now, step.names[0], step.file)]
-    new = final[book_units.find(final, step.names[0], f"the finished {step.file}")]
-    gaps = match_elided(step.block.code, new.text)
-    if gaps is None:
+def merged(step: Step, was: List[Unit], final: List[Unit]) -> List[Unit]:
+    """The units of the finished file, but for those that later steps write: these are as they were, or not there."""
+    for name in step.names:
+        if not sources.knows([*was, *final], name):
+            raise StepError(f"{step.where}: there is no {name} in {step.file}")
+    found: List[Unit] = []
+    for unit in final:
+        at = sources.index_of(was, unit)
+        if not any(unit.is_called(name) for name in step.names):
+            found.append(unit)
+        elif at is not None:
+            found.append(was[at])
+    return found
+
+
+def changed(step: Step, was: List[Unit]) -> Tuple[List[Unit], List[Unit]]:
+    """The units of a file after a step, and those of them that the step has written."""
+    code = step.block.code
+    if not code.strip():
+        raise StepError(f"{step.where}: the block is empty")
+    gone = sorted(sources.find(was, name, step.file) for name in step.names) if step.verb != "add" else []
+    if step.verb == "remove":
+        check_shown(step, [was[at] for at in gone])
+        return [unit for at, unit in enumerate(was) if at not in gone], []
+    if gone and gone != list(range(gone[0], gone[-1] + 1)):
         raise StepError(
-            f"{step.where}: {step.names[0]} differs from the sources:\n" + show_diff(step.block.code, new.text)
+            f"{step.where}: changes items that do not follow one another in {step.file}; "
+            "write two steps, the first with `with-next`"
         )
-    was, lines, at = old.text.splitlines(), new.text.splitlines(), 0
-    for first, last in gaps:
-        left_out = lines[first:last]
-        hit = next((i for i in range(at, len(was)) if was[i : i + len(left_out)] == left_out), None)
-        if hit is None:
-            raise StepError(
-                f"{step.where}: `// ...` stands for lines that stay as they are, but these change:\n"
-                + show_diff("\n".join(was), "\n".join(left_out))
-            )
-        at = hit + len(left_out)
-    return new.text
+    first = gone[0] if gone else sources.find(was, step.after, step.file) + 1 if step.after else 0
+    last = first + len(gone)
+    if step.verb == "edit":
+        code = changeform.patched(code[:-1], sources.join(was[first:last]))
+    found = sources.units(code, "the code")
+    if step.verb == "add" and [sources.find(found, name, "the code") for name in step.names] != [*range(len(found))]:
+        has = ",".join(sources.label(unit, found) for unit in found)
+        raise StepError(f"{step.where}: the code holds {has}, the info string says {','.join(step.names)}")
+    rest = was[:first] + was[last:]
+    for unit in found:
+        if sources.index_of(rest, unit) is not None:
+            raise StepError(f"{step.where}: {unit.label} would be in {step.file} twice")
+    return was[:first] + found + was[last:], found
+
+
+def moved(step: Step, was: List[Unit], files: Files) -> Tuple[List[Unit], List[Unit]]:
+    """The units of a file after others have moved into it, and these. The block shows a line of each as it is from now
+    on: perhaps without `static`."""
+    there, shown, found = files[step.source], step.block.code.splitlines(), []
+    for name in step.names:
+        unit = there[sources.find(there, name, step.source)]
+        bare = Unit(*unit.key, re.sub(r"^static ", "", unit.text, 1, re.M), members=unit.members)
+        found += [each for each in (unit, bare) if {*shown} & {*each.text.splitlines()}][:1]
+    if not len(found) == len(shown) == len(step.names):
+        raise StepError(f"{step.where}: show a line of each of {','.join(step.names)}, as it is in {step.file}")
+    files[step.source] = [unit for unit in there if not any(unit.same(each) for each in found)]
+    first = sources.find(was, step.after, step.file) + 1 if step.after else len(was)
+    return was[:first] + found + was[first:], found
+
+
+def check_shown(step: Step, items: Sequence[Unit]) -> None:
+    """What a `remove` shows must be lines of the items: the first of each, or all."""
+    lines = {line.strip() for unit in items for line in unit.text.splitlines()}
+    for line in step.block.code.splitlines():
+        if line.strip() not in lines | {"", "..."}:
+            raise StepError(f"{step.where}: this is no line of {','.join(step.names)}: {line.strip()}")
+
+
+def text_problems(step: Step, found: Sequence[Unit], final: Sequence[Unit]) -> List[str]:
+    """Where the code of a step is not what the sources have."""
+    if step.verb == "edit":
+        return []  # what it leaves open is looked at in the end
+    targets = [next((target for target in final if target.same(unit)), None) for unit in found]
+    if step.provisional:
+        same = found and all(target == unit for unit, target in zip(found, targets))
+        return [f"{step.where}: this is what the finished {step.file} has, so it is not provisional"] if same else []
+    problems = []
+    for unit, target in zip(found, targets):
+        if target is None:
+            problems.append(f"{step.where}: {unit.label} is not in the finished {step.file}: is it `provisional`?")
+        elif target != unit:
+            difference = show_diff(unit.text, target.text)
+            problems.append(f"{step.where}: {unit.label} differs from the sources (+):\n{difference}")
+    return problems
 
 
 def show_diff(old: str, new: str, limit: int = 20) -> str:
@@ -218,222 +321,68 @@ def show_diff(old: str, new: str, limit: int = 20) -> str:
     return "\n".join("    " + line for line in lines[:limit] + more)
 
 
-def code_units(step: Step, files: Files, final: Files) -> List[Unit]:
-    """The units that a step's code holds."""
-    code = step.block.code
-    if not code.strip():
-        raise StepError(
-            f"{step.where}: the block is empty; `book.py update` fills it where the info string names the items"
-        )
-    if elided(code):
-        code = unfold(step, files.get(step.file, []), final.get(step.file, []))
-    return book_units.units(code, step.where)
-
-
-def check_names(step: Step, found: Sequence[Unit]) -> None:
-    if step.verb == "add" and step.names:
-        spots = [book_units.find(found, name, "the code of the block") for name in step.names]
-        if spots != list(range(len(found))):
-            has = ",".join(book_units.label(u, found) for u in found)
-            raise StepError(f"{step.where}: the code holds {has}, the info string says {','.join(step.names)}")
-
-
-def apply(step: Step, files: Files, final: Files) -> List[Unit]:
-    """Carries out a step on `files`; returns the units that its code holds."""
-    file = step.file
-    if file not in final:
-        raise StepError(f"{step.where}: the chapter has no {file}; it has {', '.join(sorted(final))}")
-    try:
-        if step.verb == "supplied":
-            if (file in files) != step.over and not step.copied:
-                there = "is there already: write `over` behind it" if file in files else "is not there: no `over`"
-                raise StepError(f"{step.where}: {file} {there}")
-            files[file] = list(final[file])
-            return []
-        if step.verb == "new":
-            if file in files:
-                raise StepError(f"{step.where}: {file} is there already")
-            files[file] = code_units(step, files, final)
-            return files[file]
-        if file not in files:
-            raise StepError(f"{step.where}: there is no {file} yet; its first step is `new`")
-        now = list(files[file])
-        if step.verb == "remove":
-            gone = sorted(book_units.find(now, name, file) for name in step.names)
-            check_body(step, [now[i] for i in gone])
-            files[file] = [u for i, u in enumerate(now) if i not in gone]
-            return []
-        if step.verb == "edit":
-            first, last = neighbours(step, now, [book_units.find(now, name, file) for name in step.names])
-            found = book_units.units(edited(step, book_units.join(now[first:last])), step.where)
-            files[file] = now[:first] + found + now[last:]
-            return found
-        found = code_units(step, files, final)
-        check_names(step, found)
-        if step.verb == "add":
-            for unit in found:
-                if book_units.index_of(now, unit) is not None:
-                    raise StepError(f"{step.where}: {unit.label} is in {file} already; is this a `replace`?")
-            at = spot(step, now)
-            files[file] = now[:at] + found + now[at:]
-            return found
-        names = step.names
-        if names:
-            gone = [book_units.find(now, name, file) for name in names]
-        else:
-            gone = [i for i in (book_units.index_of(now, u) for u in found) if i is not None]
-        first, last = neighbours(step, now, gone)
-        for unit in found:
-            if book_units.index_of(now[:first] + now[last:], unit) is not None:
-                raise StepError(f"{step.where}: {unit.label} would be in {file} twice")
-        files[file] = now[:first] + found + now[last:]
-        return found
-    except UnitError as problem:
-        text = str(problem)
-        raise StepError(text if text.startswith(step.where) else f"{step.where}: {text}") from None
-
-
-def neighbours(step: Step, now: Sequence[Unit], spots: Sequence[int]) -> Tuple[int, int]:
-    """The range of items that a step changes."""
-    if not spots or list(spots) != list(range(spots[0], spots[0] + len(spots))):
-        raise StepError(
-            f"{step.where}: replaces items that do not follow one another in {step.file}; "
-            "write two steps, the first with `with-next`"
-        )
-    return spots[0], spots[-1] + 1
-
-
-def edited(step: Step, text: str) -> str:
-    """The items of an edit, with its lines taken out and put in."""
-    if not step.block.code.strip():
-        raise StepError(f"{step.where}: the edit is empty; `book.py update` writes the one that leads to the sources")
-    try:
-        return book_edits.patched(step.block.code, text)
-    except EditError as problem:
-        place = f"{step.block.path.name}:{step.block.line + problem.line}"
-        raise StepError(f"{place}: {step.file}, {','.join(step.names)}: {problem}") from None
-
-
-def spot(step: Step, now: Sequence[Unit]) -> int:
-    return book_units.find(now, step.after, step.file) + 1
-
-
-def check_body(step: Step, items: Sequence[Unit]) -> None:
-    """What a `remove` shows must be lines of the item: its first one, or all of it."""
-    lines = {line.strip() for unit in items for line in unit.text.splitlines()}
-    for line in step.block.code.splitlines():
-        if line.strip() and line.strip() not in ("...", "// ...") and line.strip() not in lines:
-            raise StepError(f"{step.where}: this is no line of {','.join(step.names)}: {line.strip()}")
-    if not step.block.code.strip():
-        raise StepError(f"{step.where}: show at least one line of {','.join(step.names)}")
-
-
-def text_problems(step: Step, found: Sequence[Unit], final: Files) -> List[str]:
-    """Where the code of a step is not what the sources have."""
-    target = final[step.file]
-    problems, as_final = [], 0
-    for unit in found:
-        at = book_units.index_of(target, unit)
-        same = at is not None and target[at].text == unit.text
-        as_final += same
-        if step.provisional or same or step.verb == "edit":
-            continue
-        if at is None:
-            problems.append(f"{step.where}: {unit.label} is not in the finished {step.file}: is it `provisional`?")
-        else:
-            problems.append(
-                f"{step.where}: {unit.label} differs from the sources (+):\n" + show_diff(unit.text, target[at].text)
-            )
-    if step.provisional and found and as_final == len(found):
-        problems.append(f"{step.where}: this is what the finished {step.file} has, so it is not provisional")
-    return problems
+def match_elided(code: str, text: str) -> Optional[List[Tuple[int, int]]]:
+    """The ranges of lines of `text` that the elisions in `code` stand for; None where it does not fit."""
+    pattern = "".join(
+        r"((?:.*\n)+?)" if ELISION.match(line) else re.escape(line) + "\n" for line in code.splitlines()
+    )
+    found = re.fullmatch(pattern, text)
+    if not found:
+        return None
+    spans = map(found.span, range(1, found.re.groups + 1))
+    return [(text.count("\n", 0, first), text.count("\n", 0, last)) for first, last in spans]
 
 
 # ---- compiling ----
 
+BUILD = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused", "-pthread", "-include", "staging.h")
 
-class Compilation(NamedTuple):
-    """A file to compile, with all files of ours that it includes."""
+# What a session needs and the page does not show: output comes line by line, as on a terminal, and a program that
+# has its port written into it as htons(1234) takes the session's.
+STAGING = """\
+#include <stdio.h>
+#include <stdlib.h>
 
-    file: str
-    texts: Tuple[Tuple[str, str], ...]
+__attribute__((constructor)) static void as_on_a_terminal(void) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+}
 
-
-@functools.lru_cache(maxsize=None)
-def compiler() -> Tuple[str, str]:
-    """The compiler and what it says it is."""
-    cc = os.environ.get("CC") or ("gcc" if shutil.which("gcc") else "cc")
-    done = subprocess.run([cc, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    return cc, done.stdout
-
-
-def included(text: str) -> List[str]:
-    return re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M)
-
-
-def closure(file: str, texts: Dict[str, str]) -> Set[str]:
-    found, waiting = {file}, [file]
-    while waiting:
-        for name in included(texts[waiting.pop()]):
-            path = f"common/{name}"
-            if path in texts and path not in found:
-                found.add(path)
-                waiting.append(path)
-    return found
+__attribute__((unused)) static unsigned short port_of_the_session(void) {
+    const char *text = getenv("PORT");
+    return (unsigned short)(text ? atoi(text) : 1234);
+}
+"""
 
 
-def compilations(files: Files, touched: Set[str]) -> List[Compilation]:
+def texts_of(files: Files) -> Dict[str, str]:
+    return {name: sources.join(found) for name, found in files.items()}
+
+
+def jobs_of(files: Files, touched: Set[str]) -> List[Job]:
     """What must be compiled once the files in `touched` have changed."""
-    texts = {name: book_units.join(found) for name, found in files.items()}
-    jobs = []
-    for file in sorted(texts):
-        parts = closure(file, texts)
-        if parts & touched and (file.endswith(".c") or file in touched):
-            jobs.append(Compilation(file, tuple((name, texts[name]) for name in sorted(parts))))
-    return jobs
+    texts = texts_of(files)
+    several = [book_compile.SERVER] * (made_of("server", texts) != ["server.c"])
+    jobs = [book_compile.job(file, texts) for file in [*sorted(texts), *several]]
+    gone = [book_compile.SERVER] * bool(touched - texts.keys())  # src/ is the server where there is no server.c
+    jobs = [job for job in jobs if touched & dict(job.texts).keys() or job.file in gone]
+    return [job for job in jobs if not job.file.endswith(".h") or job.file in touched]
 
 
-def compile_one(job: Compilation, cache: Optional[Path] = None) -> str:
-    """The compiler's complaints, "" where there are none. Results are kept by content."""
-    cc, version = compiler()
-    cache = cache or ROOT / "build" / "book" / "compiled"
-    key = hashlib.sha256(repr((version, FLAGS, job)).encode()).hexdigest()[:40]
-    kept = cache / key
-    try:
-        return kept.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        pass
-    with tempfile.TemporaryDirectory(prefix="book-") as folder:
-        for name, text in job.texts:
-            path = Path(folder) / name
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        what = [job.file]
-        if job.file.endswith(".h"):
-            (Path(folder) / "header.c").write_text(f'#include "{job.file}"\n')
-            what = ["header.c"]
-        done = subprocess.run(
-            [cc, *FLAGS, "-Icommon", *what], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, env={**os.environ, "LC_ALL": "C"},
-        )  # fmt: skip
-    result = done.stdout if done.returncode or done.stdout else ""
-    cache.mkdir(parents=True, exist_ok=True)
-    part = cache / f"{key}.{os.getpid()}.{id(job)}"
-    part.write_text(result, encoding="utf-8")
-    part.replace(kept)
-    return result
-
-
-def compile_all(jobs: Sequence[Compilation]) -> Dict[Compilation, str]:
-    unique = list(dict.fromkeys(jobs))
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-        return dict(zip(unique, pool.map(compile_one, unique)))
-
-
-def complaint(text: str, limit: int = 8) -> str:
-    """The lines of a compiler's output that matter."""
-    lines = [line for line in text.splitlines() if re.search(r": (fatal )?(error|warning):", line)] or text.splitlines()
-    return "\n".join("    " + line for line in lines[:limit])
+def build(files: Files, names: Iterable[str]) -> Dict[str, Path]:
+    """The programs of these names that the files make."""
+    texts = {
+        name: re.sub(r"\bhtons\(1234\)", "htons(port_of_the_session())", text) for name, text in texts_of(files).items()
+    }
+    found: Dict[str, Path] = {}
+    for name in sorted(set(names)):
+        file = f"{name}.c" if made_of(name, texts) == [f"{name}.c"] else book_compile.SERVER
+        if file in texts or file == book_compile.SERVER:
+            job = book_compile.job(file, texts)
+            try:
+                found[name] = book_compile.program(Job(job.file, (*job.texts, ("staging.h", STAGING))), BUILD)
+            except CompileError as problem:
+                raise BookError(f"{job.file} as it is here does not compile:\n{problem}") from None
+    return found
 
 
 # ---- all steps of a chapter ----
@@ -443,111 +392,70 @@ def complaint(text: str, limit: int = 8) -> str:
 class Walk:
     """What came of the steps of a chapter."""
 
-    problems: List[str]
-    # (file, name) of what steps show, provisional ones left out
-    shown: Set[Tuple[str, str]] = field(default_factory=set)
+    problems: List[str] = field(default_factory=list)
     left: List[str] = field(default_factory=list)  # where the end differs from the stage
     complete: bool = False  # every step could be applied
     broken: Set[int] = field(default_factory=set)  # steps with `with-next` after which their file does not compile
-    files: Files = field(default_factory=dict)  # after the last step that could be applied
-    stay: int = 0  # lines that steps which change something show although they stay
-    change: int = 0
 
 
 def walk(steps: Sequence[Step], first: Files, final: Files, compiled_too: bool = True) -> Walk:
     """Applies the steps, compiles after each group, compares the end with the stage."""
     files = {name: list(found) for name, found in first.items()}
-    result = Walk([], files=files)
-    jobs: List[Tuple[str, List[Compilation]]] = []
-    between: Dict[int, List[Compilation]] = {}  # what the reader, who sees no `with-next`, compiles all the same
+    result = Walk()
+    jobs: List[Tuple[str, List[Job]]] = []
+    between: Dict[int, List[Job]] = {}  # what the reader, who sees no `with-next`, compiles all the same
     touched: Set[str] = set()
-    last: Dict[Tuple[str, str], str] = {}  # (file, label) -> the step that wrote it
+    wrote: Dict[Tuple[str, str], str] = {}  # (file, label) -> the last step that wrote it
     for number, step in enumerate(steps):
-        was = list(files.get(step.file, []))
         try:
             found = apply(step, files, final)
-        except (StepError, UnitError) as problem:
+        except StepError as problem:
             result.problems += [str(problem), f"{step.where}: the steps behind it were not looked at"]
             break
-        result.problems += text_problems(step, found, final)
-        if step.verb in ("edit", "replace"):
-            stay, change = shown_lines(step, was, files[step.file])
-            result.stay, result.change = result.stay + stay, result.change + change
-        last.update({(step.file, unit.label): step.where for unit in found})
-        if not step.provisional:
-            for unit in found:
-                result.shown |= {(step.file, name) for name in (unit.members or (unit.name,))}
-        touched.add(step.file)
+        result.problems += text_problems(step, found, final.get(step.file, []))
+        wrote.update({(step.file, unit.label): step.where for unit in found})
+        touched |= {step.file, step.source} - {""}
+        inside = bool(step.take) and step.take in [following.take for following in steps[number + 1 : number + 2]]
         if step.with_next and number == len(steps) - 1:
             result.problems.append(f"{step.where}: `with-next`, but no step comes next")
-        elif step.with_next and step.verb != "supplied":
-            between[number] = [job for job in compilations(files, {step.file}) if job.file == step.file]
-        if not step.with_next or number == len(steps) - 1:
-            jobs.append((step.where, compilations(files, touched)))
+        elif step.with_next and not inside and step.verb != "supplied":
+            own = (step.file, step.source, book_compile.SERVER)
+            between[number] = [job for job in jobs_of(files, {*own[:2]}) if job.file in own]
+        if not (step.with_next or inside) or number == len(steps) - 1:
+            jobs.append((step.where, jobs_of(files, touched)))
             touched = set()
     else:
         result.complete = True
-        result.left = end_problems(files, final, last)
-    if not compiled_too:
-        return result
-    compiled = compile_all([job for group in [*(group for _, group in jobs), *between.values()] for job in group])
-    result.broken = {number for number, group in between.items() if any(compiled[job] for job in group)}
-    for where, group in jobs:
-        for job in group:
-            if compiled[job]:
-                result.problems.append(
-                    f"{where}: after this step {job.file} does not compile:\n{complaint(compiled[job])}"
-                )
+        result.left = end_problems(files, final, wrote)
+    if compiled_too:
+        groups = [*(group for _, group in jobs), *between.values()]
+        words = book_compile.all_words(job for group in groups for job in group)
+        result.broken = {number for number, group in between.items() if any(words[job] for job in group)}
+        result.problems += [
+            f"{where}: after this step {job.file} does not compile:\n{book_compile.complaint(words[job])}"
+            for where, group in jobs for job in group if words[job]
+        ]  # fmt: skip
     return result
 
 
-def shown_lines(step: Step, was: Sequence[Unit], now: Sequence[Unit]) -> Tuple[int, int]:
-    """How many lines a changing step shows that stay as they were, and how many others."""
-    if step.verb == "edit":
-        return book_edits.shares(step.block.code)
-    code = [line for line in step.block.code.splitlines() if not TRIVIAL.match(line) and not ELISION.match(line)]
-    old = book_units.join([unit for unit in was if unit not in now]).splitlines()
-    same = difflib.SequenceMatcher(None, [line for line in old if not TRIVIAL.match(line)], code, False)
-    stay = sum(block.size for block in same.get_matching_blocks())
-    return stay, len(code) - stay
-
-
-def end_problems(files: Files, final: Files, last: Optional[Dict[Tuple[str, str], str]] = None) -> List[str]:
-    """Where the files after the last step differ from the stage; `last` says which step wrote what last."""
-    problems = []
-    for name in sorted(set(files) | set(final)):
-        if name not in files:
-            problems.append(f"{name} is not there")
-        elif name not in final:
-            problems.append(f"{name} is still there, the chapter has none")
-        else:
-            problems += file_problems(name, files[name], final[name], last or {})
-    return problems
-
-
-def file_problems(name: str, now: Sequence[Unit], final: Sequence[Unit], last: Dict[Tuple[str, str], str]) -> List[str]:
-    if book_units.join(now) == book_units.join(final):
-        return []
-    lacks, differs, has, details = [], [], [], []
-    for unit in final:
-        at = book_units.index_of(now, unit)
-        if at is None:
-            lacks.append(book_units.label(unit, final))
-        elif now[at].text != unit.text:
-            differs.append(book_units.label(unit, final))
-            wrote = last.get((name, unit.label))
-            if wrote:
-                details.append(
-                    f"{wrote} wrote {differs[-1]} last; the sources have (+):\n{show_diff(now[at].text, unit.text)}"
-                )
-    for unit in now:
-        if book_units.index_of(final, unit) is None:
-            has.append(book_units.label(unit, now))
-    said = (("lacks", lacks), ("has another", differs), ("still has", has))
-    problems = [f"{name} {verb} {', '.join(names)}" for verb, names in said if names] + details
-    if not problems:
-        order = [book_units.label(u, final) for u in final]
-        mine = [book_units.label(u, now) for u in now]
-        at = next(i for i, (a, b) in enumerate(zip(order, mine)) if a != b)
-        problems.append(f"{name} has another order: {mine[at]} stands where {order[at]} should")
+def end_problems(files: Files, final: Files, wrote: Dict[Tuple[str, str], str]) -> List[str]:
+    """Where the files after the last step differ from the stage; `wrote` names the step that wrote what last."""
+    problems = [f"{name} is not there" for name in sorted(final.keys() - files.keys())]
+    problems += [f"{name} is still there, the chapter has none" for name in sorted(files.keys() - final.keys())]
+    for name in sorted(files.keys() & final.keys()):
+        mine = {sources.label(unit, files[name]): unit.text for unit in files[name]}
+        theirs = {sources.label(unit, final[name]): unit.text for unit in final[name]}
+        differs = [label for label in theirs if label in mine and mine[label] != theirs[label]]
+        said = (
+            ("lacks", [label for label in theirs if label not in mine]), ("has another", differs),
+            ("still has", [label for label in mine if label not in theirs]),
+        )  # fmt: skip
+        problems += [f"{name} {verb} {', '.join(labels)}" for verb, labels in said if labels]
+        for label in differs:
+            if (name, label) in wrote:
+                difference = show_diff(mine[label], theirs[label])
+                problems.append(f"{wrote[name, label]} wrote {label} last; the sources have (+):\n{difference}")
+        if mine == theirs and files[name] != final[name]:
+            difference = show_diff(sources.join(files[name]), sources.join(final[name]))
+            problems.append(f"{name} has another order than the sources (+):\n{difference}")
     return problems

@@ -1,20 +1,24 @@
-"""The one form in which the workbook keeps a change of source files: hunks that name a function and a few of its lines.
+"""The one form of an edit of source files: hunks that name a function and a few of its lines.
 
     @@ server.c, do_get()             in that function; its comment belongs to it
-    -    if (ent->type != T_STR) {    lines that go, that come, that stay, as in a unified diff
+         struct entry *ent =          lines that stay, that go, that come, as in a unified diff
+    -    if (ent->type != T_STR) {
     +    if (!ent) {
+         // ...                       lines that stay and are not shown
+    -    out_str(out, ent);
     @@ hashtable.h, hmap              in that struct, enum, table or variable
-    @@ server.c                       anywhere in the file
+    @@ src/reply.c                    anywhere in the file
     @@ server.c, after do_get()       what comes stands behind it, with a blank line between
     @@ server.c, before do_get()      the same in front of it
     @@ server.c, without do_get()     it goes, and the blank line above it
     @@ attack.py, new                 a file that comes, with all its lines
     @@ attack.py, gone                a file that goes
 
-There are no line numbers. The lines that stay and go stand where the hunk says exactly once, before any hunk of the
-change; comments behind them do not matter. So an edit elsewhere does not disturb a change, and where its own place
-has changed it has a Problem instead of being put somewhere else. In front of the first @@ a file may say things about
-the change, `key: value`; a line that begins with two blanks goes on with the one before, # begins a comment.
+There are no line numbers. The lines that stay and go stand exactly once where the hunk says, behind those that it
+shows above them. So an edit elsewhere does not disturb a change, and where its own place has changed it has a Problem
+instead of being put somewhere else. Hunks are carried out one after another. In front of the first @@ a file may say
+things about the change, `key: value`; a line that begins with two blanks goes on with the one before, # begins a
+comment.
 """
 from __future__ import annotations
 
@@ -22,16 +26,161 @@ import difflib
 import functools
 import re
 from dataclasses import dataclass, field
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
-import csource
-import stagediff
+import sources
 from layout import Problem
 
 Tree = Dict[str, str]  # file -> text
-PLACE = re.compile(r"@@ ([^\s,]+)(?:, (?:(new|gone)|(?:(after|before|without) )?(\w+)(\(\))?))?$")
-IN = ("function", "type", "table", "variable")  # kinds of items in which a hunk can be said to be
-NEAR = 2  # lines between two changes that make one hunk of them
+PLACE = re.compile(r"@@ ([^\s,]+)(?:, (?:(new|gone)|(?:(after|before|without) )?(\w+(?:\(\))?)))?$")
+ELISION = re.compile(r"\s*(//|#) \.\.\.$")
+TRIVIAL = re.compile(r"[\s{}();]*$")  # says nothing about where it is
+ITEMS = ("function", "type", "table", "variable")  # kinds of items in which a hunk can be said to be
+MOST_CONTEXT = 8  # lines above and below a change
+
+
+class EditError(Problem):
+    """Lines that cannot be read, or that do not fit; `line` counts those of the hunk from 1."""
+
+    def __init__(self, line: int, why: str):
+        super().__init__(why)
+        self.line = line
+
+
+# ---- the lines of a hunk ----
+
+
+@dataclass
+class Piece:
+    """Lines of a hunk with none left out between them, and their signs: blank, - or +."""
+
+    line: int
+    signs: str = ""
+    lines: List[str] = field(default_factory=list)
+
+    @property
+    def old(self) -> List[str]:
+        return [line for sign, line in zip(self.signs, self.lines) if sign != "+"]
+
+    @property
+    def new(self) -> List[str]:
+        return [line for sign, line in zip(self.signs, self.lines) if sign != "-"]
+
+    @property
+    def changes(self) -> bool:
+        return self.signs.strip() != ""
+
+
+def pieces(body: str) -> List[Piece]:
+    """The pieces between elisions; a line that begins with @@ parts them, too."""
+    found: List[Piece] = []
+    cut = True
+    for number, line in enumerate(body.split("\n"), 1):
+        sign, text = line[:1] or " ", line[1:]
+        if line.startswith("@@") or ELISION.match(line):
+            cut = True
+        elif sign not in " +-":
+            raise EditError(number, f"begins with none of blank, - and +: {line}")
+        elif ELISION.match(text):
+            raise EditError(number, "`// ...` stands for lines that stay, so it has no - or + in front")
+        else:
+            if cut:
+                found.append(Piece(number))
+                cut = False
+            found[-1].signs += sign
+            found[-1].lines.append(text)
+    if not any(piece.changes for piece in found):
+        raise EditError(1, "changes nothing: no line begins with - or +")
+    for piece in found:
+        if not piece.old:
+            why = "only new lines: show one that is there above or below them, with a blank in front"
+            raise EditError(piece.line, why)
+    return found
+
+
+def spots(old: Sequence[str], lines: Sequence[str], at: int) -> List[int]:
+    """Where these lines stand, from `at` on."""
+    return [i for i in range(at, len(lines) - len(old) + 1) if lines[i] == old[0] and lines[i : i + len(old)] == old]
+
+
+def placed(body: str, lines: List[str]) -> Iterator[Tuple[int, Piece]]:
+    """The pieces, each with the place of its first line among the lines that it changes, from 0."""
+    at, found = 0, pieces(body)
+    for piece in found:
+        hits = spots(piece.old, lines, at)
+        if not hits:
+            there = "not there, behind those above" if at else "not there as it is now"
+            near = nearest(piece.old, lines, at)
+            raise EditError(piece.line, f"these lines are {there} (-: the edit, +: what is there):\n{near}")
+        if len(hits) > 1 and piece.changes:
+            why = f"these lines are there {len(hits)} times: show one more that stays, above or below"
+            raise EditError(piece.line, why)
+        hit = hits[-1] if piece is found[-1] else hits[0]
+        yield hit, piece
+        at = hit + len(piece.old)
+
+
+def nearest(old: List[str], lines: List[str], at: int) -> str:
+    """What stands where the lines fit best."""
+    if at >= len(lines):
+        return "    nothing is left behind the lines above"
+    best = max(range(at, len(lines)), key=lambda i: sum(a == b for a, b in zip(old, lines[i : i + len(old)])))
+    there = lines[best : best + len(old)]
+    if not any(a == b for a, b in zip(old, there)):
+        close = difflib.get_close_matches(old[0], lines[at:], 1, 0.4)
+        return f"    the line most like the first: {close[0].strip()}" if close else "    no line of it is there"
+    return "\n".join("    " + line for line in difflib.ndiff(old, there) if line[0] in "+-")
+
+
+def patched(body: str, text: str) -> str:
+    """The text after the edit; EditError where it does not fit."""
+    *lines, rest = text.split("\n")
+    out, at = [], 0
+    for hit, piece in placed(body, lines):
+        out += lines[at:hit] + piece.new
+        at = hit + len(piece.old)
+    return "".join(line + "\n" for line in out + lines[at:]) + rest
+
+
+def diff(old: str, new: str, least: int = 0) -> str:
+    """The lines of the edit that leads from one text to the other: each change with as little around it as tells
+    where it is, but `least` lines at both sides."""
+    a, b = old.split("\n")[:-1], new.split("\n")[:-1]
+    changes = [op[1:] for op in difflib.SequenceMatcher(None, a, b, False).get_opcodes() if op[0] != "equal"]
+    out: List[str] = []
+    done = 0  # lines of a that are shown, or left out in front of what is
+    for number, (i1, i2, j1, j2) in enumerate(changes):
+        limit = changes[number + 1][0] if number + 1 < len(changes) else len(a)
+        start, end = _span(a, i1, i2, done, limit, least)
+        if number and start > done + 1:
+            out.append(" " + (re.match(r"\s*", a[start] if start < len(a) else a[i1 - 1]) or [""])[0] + "// ...")
+        elif number:
+            start = done
+        out += [" " + line for line in a[start:i1]]
+        out += ["-" + line for line in a[i1:i2]] + ["+" + line for line in b[j1:j2]]
+        out += [" " + line for line in a[i2:end]]
+        done = end
+    try:
+        if patched("\n".join(out), old) == new:
+            return "\n".join(out)
+    except EditError:
+        pass
+    return "\n".join(line[0] + line[2:] for line in difflib.ndiff(a, b) if line[0] != "?")
+
+
+def _span(a: List[str], i1: int, i2: int, first: int, last: int, least: int) -> Tuple[int, int]:
+    """The lines from, to around those from i1 to i2 that stand nowhere else behind `first`, the fewest."""
+    for size in range(least, MOST_CONTEXT + 1):
+        for above, below in [(size, size)] if least else [(size, 0), (0, size), (size, size)]:
+            start, end = max(first, i1 - above), min(last, i2 + below)
+            while first < start < i1 and TRIVIAL.match(a[start]):
+                start -= 1
+            if start < end and len(spots(a[start:end], a, first)) == 1:
+                return start, end
+    return first, last
+
+
+# ---- a change: hunks, and what is said about them ----
 
 
 @dataclass
@@ -41,7 +190,7 @@ class Hunk:
     file: str
     how: str = "in"
     item: str = ""
-    lines: List[Tuple[str, str]] = field(default_factory=list)  # sign and text
+    body: str = ""  # lines with their signs
     number: int = 0  # of its line @@
 
     @property
@@ -50,12 +199,9 @@ class Hunk:
         return f"@@ {self.file}{f', {place}' if place else ''}"
 
     @property
-    def old(self) -> List[str]:
-        return [text for sign, text in self.lines if sign != "+"]
-
-    @property
-    def new(self) -> List[str]:
-        return [text for sign, text in self.lines if sign == "+"]
+    def coming(self) -> str:
+        """The text of a hunk all of whose lines come."""
+        return "".join(line[1:] + "\n" for line in self.body.split("\n") if self.body)
 
 
 class Change(NamedTuple):
@@ -78,12 +224,6 @@ class Change(NamedTuple):
                 raise Problem(f"{self.where}:{number}: not understood: {line}")
         return found
 
-    def __str__(self) -> str:
-        return as_text(self.head, self.hunks)
-
-
-# ---- reading ----
-
 
 def parse(text: str, where: str) -> Change:
     """Reads a change; `where` is what a Problem calls it."""
@@ -94,23 +234,19 @@ def parse(text: str, where: str) -> Change:
             found = PLACE.match(line)
             if not found:
                 raise Problem(f"{where}:{number}: not `@@ FILE, PLACE` as tests/changes.md describes it: {line}")
-            how = found[2] or found[3] or "in"
-            hunks.append(Hunk(found[1], how, (found[4] or "") + (found[5] or ""), [], number))
-        elif hunks and (not line or line[0] in " +-"):
-            hunks[-1].lines.append((line[:1], line[1:]))
-        elif hunks and not line.startswith("#"):
-            raise Problem(f"{where}:{number}: not understood: {line}")
+            hunks.append(Hunk(found[1], found[2] or found[3] or "in", found[4] or "", "", number))
         elif not hunks:
             head.append(line)
+        elif not line or line[0] in " +-":
+            hunks[-1].body += line + "\n"
+        elif not line.startswith("#"):
+            raise Problem(f"{where}:{number}: not understood: {line}")
     for hunk in hunks:
-        while hunk.lines and hunk.lines[-1] == ("", ""):  # empty lines part it from the next
-            hunk.lines.pop()
-        hunk.lines = [(sign or " ", text) for sign, text in hunk.lines]
-        signs = {sign for sign, _ in hunk.lines}
-        wanted = {"in": signs & {"-", "+"}, "without": not signs, "gone": not signs}.get(hunk.how, signs == {"+"})
-        if not wanted and hunk.lines:
+        hunk.body = hunk.body.rstrip("\n")  # empty lines part it from the next
+        signs = {line[:1] or " " for line in hunk.body.split("\n") if hunk.body}
+        if hunk.how != "in" and signs - {"+"} or hunk.how in ("without", "gone") and signs:
             raise Problem(f"{where}:{hunk.number}: {hunk.title} cannot have such lines")
-        if not wanted and hunk.how != "new":
+        if hunk.how in ("after", "before") and not signs:
             raise Problem(f"{where}:{hunk.number}: changes nothing")
     while head and not head[-1]:
         head.pop()
@@ -119,127 +255,82 @@ def parse(text: str, where: str) -> Change:
 
 def as_text(head: List[str], hunks: List[Hunk]) -> str:
     """The text of a change."""
-    parts = [*head, ""] if head else []
-    for i, hunk in enumerate(hunks):
-        parts += [""] * (i > 0) + [hunk.title]
-        parts += [text and sign + text if sign == " " else sign + text for sign, text in hunk.lines]
-        parts[-1] = parts[-1] or " "  # a blank line that stays at the end, where an empty one would not count
-    return "\n".join(parts) + "\n"
+    blocks = ["\n".join(head)] if head else []
+    for hunk in hunks:
+        # A blank line that stays at the end is written with its sign: an empty one would not count there.
+        body = re.sub(r"^ $(?=\n)", "", hunk.body, flags=re.M)
+        blocks.append(f"{hunk.title}\n{body}" if body else hunk.title)
+    return "\n\n".join(blocks) + "\n"
 
 
-# ---- applying ----
+# ---- carrying it out ----
+
+Section = Tuple[str, str]  # an item's label, "" for what stands between two; its text
 
 
-def is_c(name: str) -> bool:
-    return name.endswith((".c", ".h"))
-
-
-@functools.lru_cache(maxsize=4096)
-def items_of(text: str, name: str) -> List[csource.Item]:
-    return csource.parse(text, name).items
-
-
-def keys(lines: List[str], name: str) -> List[str]:
-    """The lines as they are compared: in C without the comment behind code, since that one may be reworded."""
-    if not is_c(name):
-        return [line.rstrip() for line in lines]
-    return [re.sub(r"(?<=\S)\s+//.*", "", line).rstrip() if "//" in line else line.rstrip() for line in lines]
-
-
-@functools.lru_cache(maxsize=4096)
-def keys_of(text: str, name: str) -> List[str]:
-    return keys(text.split("\n"), name)
-
-
-def find_item(text: str, hunk: Hunk, where: str) -> csource.Item:
-    name = hunk.item.rstrip("()")
-    function = hunk.item.endswith("()")
+@functools.lru_cache(maxsize=256)
+def sections(text: str, name: str) -> Tuple[Section, ...]:
+    """A file as its items and what stands between them."""
+    lines, found, done = text.splitlines(True), [], 0
     try:
-        items = items_of(text, hunk.file)
-    except csource.Unreadable as problem:
-        raise Problem(f"{where}: {problem}") from None
+        items = sources.parse(text, name).items
+    except sources.Unreadable as problem:
+        raise Problem(str(problem)) from None
     for item in items:
-        if item.name == name and (item.kind == "function") == function and item.kind in (*IN, "constant"):
-            return item
-    raise Problem(f"{where}: {hunk.file} has no {'function ' if function else ''}{hunk.item}")
-
-
-Edit = Tuple[int, int, List[str]]  # the lines from, to that go, and those that come
-
-
-def places(wanted: List[str], there: List[str], first: int, last: int) -> List[int]:
-    """Where `wanted` stands in there[first:last], indices into `there`."""
-    size = len(wanted)
-    return [i for i in range(first, last - size + 1) if there[i : i + size] == wanted]
-
-
-def edits_of(hunk: Hunk, text: str, lines: List[str], where: str) -> Iterator[Edit]:
-    """What a hunk does to the lines of its file."""
-    item = find_item(text, hunk, where) if hunk.item else None
-    if item and hunk.how == "without":
-        above = item.first > 1 and not lines[item.first - 2]
-        yield item.first - 1 - above, item.last, []
-        return
-    if item and hunk.how == "after":
-        yield item.last, item.last, ["", *hunk.new]
-        return
-    if item and hunk.how == "before":
-        yield item.first - 1, item.first - 1, [*hunk.new, ""]
-        return
-    first, last, scope = (
-        item.first - 1, item.last, f"{hunk.item} of {hunk.file}"
-    ) if item else (0, len(lines), hunk.file)
-    old = hunk.old
-    found = places(keys(old, hunk.file), keys_of(text, hunk.file), first, last) if old else []
-    if len(found) != 1:
-        lost = [line for line, key in zip(old, keys(old, hunk.file)) if key not in keys_of(text, hunk.file)[first:last]]
-        shown = "".join(f"\n    {line}" for line in lost or old)
-        raise Problem(
-            f"{where}: these lines stand {len(found) or 'no'} times{' together' * (not lost)} in {scope}, they must"
-            " stand there once. Has the source changed? Then carry the change, or record it anew"
-            f" (tests/changes.md).{shown}"
-        )
-    at = found[0]
-    for sign, line in hunk.lines:
-        if sign == "+":
-            yield at, at, [line]
-        else:
-            yield from [(at, at + 1, [])] if sign == "-" else []
-            at += 1
+        if item.kind in ITEMS:
+            found.append(("", "".join(lines[done : item.first - 1])))
+            found.append((item.name + "()" * (item.kind == "function"), "".join(lines[item.first - 1 : item.last])))
+            done = item.last
+    return (*found, ("", "".join(lines[done:])))
 
 
 def apply(tree: Tree, change: Change) -> Tree:
     """The tree with the change; Problem where it does not fit."""
-    result = dict(tree)
-    edits: Dict[str, List[Edit]] = {}
+    cut: Dict[str, List[Section]] = {name: [("", text)] for name, text in tree.items()}
     for hunk in change.hunks:
         where = f"{change.where}:{hunk.number}"
         if hunk.how == "new":
-            if hunk.file in tree:
+            if hunk.file in cut:
                 raise Problem(f"{where}: makes {hunk.file}, which is there already")
-            result[hunk.file] = "\n".join(hunk.new) + ("\n" if hunk.lines else "")
-            continue
-        if hunk.file not in tree:
+            cut[hunk.file] = [("", hunk.coming)]
+        elif hunk.file not in cut:
             raise Problem(f"{where}: there is no {hunk.file} to change")
-        if hunk.how == "gone":
-            del result[hunk.file]
-            continue
-        text = tree[hunk.file]
-        edits.setdefault(hunk.file, []).extend(edits_of(hunk, text, text.split("\n"), where))
-    for name, wanted in edits.items():
-        result[name] = edited(tree[name], wanted, f"{change.where}: {name}")
-    return result
+        elif hunk.how == "gone":
+            del cut[hunk.file]
+        else:
+            try:
+                cut[hunk.file] = changed(cut[hunk.file], hunk)
+            except EditError as problem:
+                raise Problem(
+                    f"{change.where}:{hunk.number + problem.line}: {hunk.title[3:]}: {problem}\n    Has the source"
+                    " changed? Then carry the change, or record it anew (tests/changes.md)."
+                ) from None
+            except Problem as problem:
+                raise Problem(f"{where}: {problem}") from None
+    return {name: joined(found) for name, found in cut.items()}
 
 
-def edited(text: str, edits: List[Edit], where: str) -> str:
-    """The text with all edits; those at one place in their order."""
-    lines, out, at = text.split("\n"), [], 0
-    for first, last, new in sorted(edits, key=lambda edit: edit[:2]):
-        if first < at:
-            raise Problem(f"{where}: two hunks change line {first + 1}: {lines[first]}")
-        out += lines[at:first] + new
-        at = last
-    return "\n".join(out + lines[at:])
+def joined(found: Sequence[Section]) -> str:
+    return "".join(text for _, text in found)
+
+
+def changed(found: List[Section], hunk: Hunk) -> List[Section]:
+    """The sections of a file after the hunk."""
+    if not hunk.item:
+        return [("", patched(hunk.body, joined(found)))]
+    if hunk.item not in dict(found):  # it is not taken apart yet, or the item has come with this change
+        found = list(sections(joined(found), hunk.file))
+    at = next((i for i, (label, _) in enumerate(found) if label == hunk.item), None)
+    if at is None:
+        raise Problem(f"{hunk.file} has no {'function ' * hunk.item.endswith('()')}{hunk.item}")
+    if hunk.how == "without":
+        above = [(label, re.sub(r"^\n\Z", "", text, flags=re.M)) for label, text in found[at - 1 : at]]
+        return [*found[: at - 1], *above, *found[at + 1 :]]
+    if hunk.how == "after":
+        return [*found[: at + 1], ("", "\n" + hunk.coming), *found[at + 1 :]]
+    if hunk.how == "before":
+        return [*found[:at], ("", hunk.coming + "\n"), *found[at:]]
+    return [*found[:at], (hunk.item, patched(hunk.body, found[at][1])), *found[at + 1 :]]
 
 
 # ---- recording ----
@@ -252,138 +343,70 @@ def record(before: Tree, after: Tree) -> List[Hunk]:
         old, new = before.get(name), after.get(name)
         if old == new:
             continue
-        if new is None:
-            hunks.append(Hunk(name, "gone"))
-        elif old is None:
-            lines = new.split("\n")
-            if lines.pop():
-                raise Problem(f"{name}: a new file must end with a newline")
-            hunks.append(Hunk(name, "new", "", [("+", line) for line in lines]))
-        else:
+        if old and new is not None:
             hunks += record_file(name, old, new)
+        else:  # what is there and empty has no lines to be found by
+            hunks += [Hunk(name, "gone")] * (old is not None)
+            hunks += [Hunk(name, "new", "", plus(new))] if new is not None else []
+    if apply(before, parse(as_text([], hunks), "what is recorded")) != after:
+        raise Problem("a change cannot say this: has a file no newline at its end, or a line that is `// ...`?")
     return hunks
 
 
+def plus(text: str) -> str:
+    """The lines of the text as lines that come."""
+    return "\n".join("+" + line for line in text.split("\n")[:-1])
+
+
 def record_file(name: str, old: str, new: str) -> List[Hunk]:
-    """The hunks for one file: anchored in its items where both texts are C as ours is, else by lines alone."""
-    others = "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # splitlines(), by which the sources are read, ends a line there too
-    in_items = is_c(name) and not any(end in old + new for end in others)
+    """The hunks for one file: those of its items where both texts are C as ours is, then one for all that is left."""
+    hunks: List[Hunk] = []
+    found: List[Section] = [("", old)]
+    if name.endswith((".c", ".h")):
+        try:
+            hunks = item_hunks(name, old, new)
+            for hunk in hunks:
+                found = changed(found, hunk)
+        except Problem:
+            hunks, found = [], [("", old)]
+    rest = joined(found)
+    hunks = hunks + ([Hunk(name, "in", "", diff(rest, new))] if rest != new else [])
     try:
-        hunks = Recorder(name, old, new, in_items).hunks
-        if apply({name: old}, Change([], hunks, name)) == {name: new}:
+        if apply({name: old}, parse(as_text([], hunks), name)) == {name: new}:
             return hunks
-    except (csource.Unreadable, Problem):
+    except Problem:  # hardly a line is left to find the others by
         pass
-    return Recorder(name, old, new, False).hunks
+    return [Hunk(name, "in", "", diff(old, new))]
 
 
-class Recorder:
-    """Makes the hunks of one file."""
-
-    def __init__(self, name: str, old: str, new: str, in_items: bool):
-        self.name = name
-        self.a, self.b = old.split("\n"), new.split("\n")
-        self.keys = keys(self.a, name)
-        self.items = items_of(old, name) if in_items else []
-        self.fresh = items_of(new, name) if in_items else []
-        self.hunks: List[Hunk] = []
-        self.open: Optional[Tuple[Optional[csource.Item], List[Tuple[int, int, int, int]]]] = None
-        for a1, a2, b1, b2 in self.ops(old, new, in_items):
-            if not self.whole_items(a1, a2, b1, b2):
-                self.lines(a1, a2, b1, b2)
-        self.close()
-
-    def ops(self, old: str, new: str, in_items: bool) -> List[Tuple[int, int, int, int]]:
-        """What differs: lines a1 to a2 become b1 to b2."""
-        if in_items:
-            found = stagediff.opcodes(csource.parse(old, self.name), csource.parse(new, self.name))
+def item_hunks(name: str, old: str, new: str) -> List[Hunk]:
+    """Items that go, change and come; one that moves goes and comes. What comes stands behind the item above it,
+    with all that is new between the two; where something old is between, it is left to the lines of the file."""
+    was, now = sections(old, name), sections(new, name)
+    old_text = dict(was)
+    labels = [[label for label, _ in found if label] for found in (was, now)]
+    blocks = difflib.SequenceMatcher(None, *labels, False).get_matching_blocks()
+    stay = {label for at, _, size in blocks for label in labels[0][at : at + size]}
+    hunks = [Hunk(name, "without", label) for label in labels[0] if label not in stay]
+    known = set(old.split("\n"))
+    above = between = ""
+    for label, text in now:
+        if not label:
+            between = text
+            continue
+        if label in stay:
+            if text != old_text[label]:
+                hunks.append(Hunk(name, "in", label, diff(old_text[label], text)))
+        elif not above or any(line and line in known for line in between.split("\n")):
+            label = ""
+        elif above not in stay:
+            hunks[-1].body += "\n" + plus(between + text)
+        elif between.startswith("\n"):
+            hunks.append(Hunk(name, "after", above, plus(between[1:] + text)))
         else:
-            found = difflib.SequenceMatcher(None, self.a, self.b, False).get_opcodes()
-        return [self.slid(*op[1:]) for op in found if op[0] != "equal"]
-
-    def slid(self, a1: int, a2: int, b1: int, b2: int) -> Tuple[int, int, int, int]:
-        """Lines that only come, or only go, may be said to stand a little higher: best is what begins with a blank
-        line, so that it ends as an item does."""
-        a, b = self.a, self.b
-        if a1 == a2 and b1 < b2 and b[b2 - 1] == "" and a1 and a[a1 - 1] == "" and b[b1]:
-            return a1 - 1, a1 - 1, b1 - 1, b2 - 1
-        if b1 == b2 and a1 < a2 and a[a2 - 1] == "" and a1 and a[a1 - 1] == "" and a[a1]:
-            return a1 - 1, a2 - 1, b1 - 1, b1 - 1
-        return a1, a2, b1, b2
-
-    def whole_items(self, a1: int, a2: int, b1: int, b2: int) -> bool:
-        """Whole items that go, or that come behind or in front of another: says so, if it is that."""
-        going = [item for item in self.items if a1 < item.first and item.last <= a2 and item.kind in IN]
-        coming = [item for item in self.fresh if b1 < item.first and item.last <= b2]
-        if any(item.kind in ("constant", "include") for item in coming) or not (going or coming):
-            return False
-        covered = sum(item.last - item.first + 2 for item in going)
-        if covered != a2 - a1 or (going and self.a[a1]):
-            return False
-        hunks = [Hunk(self.name, "without", label(item)) for item in going]
-        if b1 < b2:
-            last = [item for item in self.items if item.last == a2 and item.kind in IN]
-            following = [item for item in self.items if item.first - 1 == a2 and item.kind in IN]
-            if last and not self.b[b1] and self.b[b2 - 1]:
-                hunks.append(Hunk(self.name, "after", label(last[-1]), [("+", x) for x in self.b[b1 + 1 : b2]]))
-            elif following and not going and not self.b[b2 - 1] and self.b[b1]:
-                hunks.append(Hunk(self.name, "before", label(following[0]), [("+", x) for x in self.b[b1 : b2 - 1]]))
-            elif following or not last:
-                # a blank line above, and one below that was there: what comes stands in front of the item below
-                below = [item for item in self.items if item.first - 2 == a2 and item.kind in IN]
-                if going or not below or self.a[a2] or self.b[b1] or not self.b[b2 - 1]:
-                    return False
-                hunks.append(Hunk(self.name, "before", label(below[0]), [("+", x) for x in self.b[b1 + 1 : b2]]))
-            else:
-                return False
-        self.close()
-        self.hunks += hunks
-        return True
-
-    def lines(self, a1: int, a2: int, b1: int, b2: int) -> None:
-        """Lines that change within an item or anywhere else; those that are near to each other make one hunk."""
-        inside = [item for item in self.items if item.kind in IN and item.first - 1 <= a1 and a2 <= item.last]
-        item = inside[0] if inside else None
-        if self.open and (self.open[0] is not item or a1 - self.open[1][-1][1] > NEAR):
-            self.close()
-        if not self.open:
-            self.open = item, []
-        self.open[1].append((a1, a2, b1, b2))
-
-    def close(self) -> None:
-        """Makes a hunk of the lines that were gathered, with as few that stay as needed."""
-        if not self.open:
-            return
-        (item, ops), self.open = self.open, None
-        first, last = (item.first - 1, item.last) if item else (0, len(self.a))
-        start, end = ops[0][0], ops[-1][1]
-        up, down = next(self.contexts(first, last, start, end))
-        lines: List[Tuple[str, str]] = []
-        at = start - up
-        for a1, a2, b1, b2 in ops:
-            lines += [(" ", line) for line in self.a[at:a1]]
-            lines += [("-", line) for line in self.a[a1:a2]] + [("+", line) for line in self.b[b1:b2]]
-            at = a2
-        lines += [(" ", line) for line in self.a[at : end + down]]
-        self.hunks.append(Hunk(self.name, "in", label(item) if item else "", lines))
-
-    def contexts(self, first: int, last: int, start: int, end: int) -> Iterator[Tuple[int, int]]:
-        """How many lines above and below make the place the only one of its sort, the fewest first."""
-        sizes = ((total - down, down) for total in range(last - first + 1) for down in range(total + 1))
-        later = []
-        for up, down in sizes:
-            wanted = self.keys[start - up : end + down] if first <= start - up and end + down <= last else []
-            if wanted and len(places(wanted, self.keys, first, last)) == 1:
-                if not (down and not self.a[end + down - 1]):
-                    yield up, down
-                later.append((up, down))  # with a blank line at its end, only where nothing else will do
-        yield from later
-        raise Problem(f"{self.name}: nothing tells line {start + 1} from others")
-
-
-def label(item: csource.Item) -> str:
-    """The item's name as a hunk says it."""
-    return item.name + "()" * (item.kind == "function")
+            label = ""
+        above = label
+    return hunks
 
 
 def unified(before: Tree, after: Tree) -> str:

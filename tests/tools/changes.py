@@ -5,25 +5,21 @@
     changes.py show NAME         one of them as a unified diff
     changes.py tree NAME DIR     writes what it makes into the folder DIR, to be edited
     changes.py record NAME DIR   writes down anew what makes DIR of what NAME builds on; NAME may be new
-    changes.py check [NAME ...]  do they fit, and is none like another?
+    changes.py check             do they fit, and is none like another?
     changes.py carry [REV]       after a change of stages or headers since REV (HEAD): mends all that no longer fit
     changes.py make FAULT        builds the programs with that fault, and prints the line that runs the test which fails
-                                 for them
 
 NAME is NN-slug for a fault, NN-slug/starter, NN-slug/solution or NN-slug/wrong/NAME for a tree of an exercise.
 tests/changes.md describes the form, and what to do where carry stops.
 """
 from __future__ import annotations
 
-import io
 import os
 import re
-import shlex
 import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +35,7 @@ HEADS = {
     "fault": ("fault: ", "symptom: ", "test: tests/test_NN.py -k "), "wrong": ("fault: ", "fails: test_", "says: ")
 }
 OF_EXERCISE = re.compile(r"README\.md|hints\.md|key\.md|exercise\.conf|(starter|solution|wrong/[a-z0-9-]+)\.change")
-MARKER = re.compile(r"^(<{7}|\|{7}|={7}|>{7})( |$)", re.M)
+MARKER = re.compile(r"(<{7}|\|{7}|={7}|>{7})( |$)")
 KEPT = ("README.md", "Makefile")  # of an exercise's tree: made anew each time, so never recorded
 
 
@@ -110,7 +106,7 @@ def find(name: str) -> Kept:
     known = {kept.name: kept for kept in all_changes()}
     if name not in known:
         near = exercises.nearest(name, known)
-        raise Problem(f"there is no change {name}{f', did you mean {near}?' if near else ''} (changes.py list)")
+        raise Problem(f"there is no change {name}{f', did you mean {near}?' if near else ''}")
     return known[name]
 
 
@@ -119,8 +115,7 @@ def find(name: str) -> Kept:
 
 def git(root: Path, *args: str) -> "subprocess.CompletedProcess[str]":
     try:
-        command = ["git", "-C", str(root), *args]
-        return subprocess.run(command, capture_output=True, encoding="utf-8")
+        return subprocess.run(["git", "-C", str(root), *args], capture_output=True, encoding="utf-8")
     except FileNotFoundError:
         raise Problem("git is needed for this: apt-get install git") from None
 
@@ -146,50 +141,32 @@ def merge(ours: str, base: str, theirs: str, labels: Tuple[str, str, str]) -> Tu
 
 def conflicts(text: str) -> List[int]:
     """The lines on which conflicts begin (or, half resolved, where a marker is left)."""
-    lines = [text.count("\n", 0, m.start()) + 1 for m in MARKER.finditer(text)]
-    begins = [text.count("\n", 0, m.start()) + 1 for m in re.finditer(r"^<{7} ", text, re.M)]
-    return begins or lines[:1]
+    marks = [(number, line[0]) for number, line in enumerate(text.split("\n"), 1) if MARKER.match(line)]
+    return [number for number, sign in marks if sign == "<"] or [number for number, _ in marks[:1]]
 
 
-# ---- looking ----
+# ---- looking and writing ----
 
 
-def show_list(word: str = "") -> int:
+def show_list(word: str = "") -> None:
     for kept in all_changes():
-        head = "".join(f"    {line}\n" for line in kept.change().head if line)
         if word in f"{kept.name}\n{kept.path.read_text(encoding='utf-8')}":
-            print(f"{kept.name}\n{head}", end="")
-    return 0
+            print("\n    ".join([kept.name, *filter(None, kept.change().head)]))
 
 
-def show(name: str) -> int:
+def show(name: str) -> None:
     kept = find(name)
     print(changeform.unified(kept.base(), kept.tree()), end="")
-    return 0
 
 
-def make(name: str) -> int:
+def make(name: str) -> None:
     fault, folder = faults.read(name), ROOT / "build" / "broken" / name
-    line = test_line(fault, folder)
     subprocess.run(["make", "-s", "-C", str(ROOT), f"build-{fault.chapter}"], check=True)
     print(f"built {', '.join(faults.build(fault, folder, ROOT / 'build' / 'test'))}; the test that must fail:")
-    print(line)
-    return 0
+    print(faults.test_line(fault, folder))
 
 
-def test_line(fault: faults.Fault, folder: Path) -> str:
-    """What runs the test of a fault, with a Python that has pytest: the first on PATH need not."""
-    found = subprocess.run(["sh", str(ROOT / "tests/tools/findpython.sh"), "pytest"], capture_output=True, text=True)
-    if found.returncode:
-        raise Problem(found.stderr.strip())
-    variables = " ".join(f"{k}={shlex.quote(v)}" for k, v in faults.environment(folder, fault.hurry).items())
-    return f"{variables} {shlex.join([found.stdout.strip(), '-m', 'pytest', *fault.test])}"
-
-
-# ---- writing ----
-
-
-def write_tree(name: str, folder: str) -> int:
+def write_tree(name: str, folder: str) -> None:
     if Path(folder).exists() and any(Path(folder).iterdir()):
         raise Problem(f"{folder} is not empty")
     kept = find(name)
@@ -197,19 +174,16 @@ def write_tree(name: str, folder: str) -> int:
     print(f"{name} is in {folder}. When you have changed it:")
     print(f"    python3 tests/tools/changes.py record {name} {folder}")
     print("(another name there makes a new change of the same tree)")
-    return 0
 
 
-def record(name: str, folder: str, root: Path = ROOT) -> int:
+def record(name: str, folder: str, root: Path = ROOT) -> None:
     kept = Kept(name, root)
     base = kept.base()
-    edited = read_edited(Path(folder), base, kept)
-    hunks = changeform.record(base, edited)
+    hunks = changeform.record(base, read_edited(Path(folder), base, kept))
     if not hunks:
         raise Problem(f"{folder} is what {name} builds on: nothing was written")
     kept.write(hunks)
     print(f"wrote {kept.path.relative_to(root)}")
-    return 0
 
 
 def read_edited(folder: Path, base: Tree, kept: Kept) -> Tree:
@@ -221,33 +195,34 @@ def read_edited(folder: Path, base: Tree, kept: Kept) -> Tree:
     tree = {name: base[name] for name in KEPT if name in base}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if path.is_file() and name not in (*tree, *programs) and not path.name.startswith("."):
-            try:
-                text = path.read_bytes().decode("utf-8")
-            except UnicodeDecodeError:
-                print(f"{path} is no text and was left out", file=sys.stderr)
-                continue
-            header = kept.root / "common" / name
-            if name in base or not header.exists() or header.read_text(encoding="utf-8") != text:
-                tree[name] = text
-                left = conflicts(text)
-                if left:
-                    raise Problem(f"{path}:{left[0]}: a conflict is left here; resolve it first")
+        if not path.is_file() or name in (*tree, *programs) or path.name.startswith("."):
+            continue
+        try:
+            text = path.read_bytes().decode("utf-8")
+        except UnicodeDecodeError:
+            print(f"{path} is no text and was left out", file=sys.stderr)
+            continue
+        for line in conflicts(text):
+            raise Problem(f"{path}:{line}: a conflict is left here; resolve it first")
+        header = kept.root / "common" / name
+        if name in base or not header.exists() or header.read_text(encoding="utf-8") != text:
+            tree[name] = text
     return tree
 
 
 # ---- checking ----
 
 
-def check(names: List[str], root: Path = ROOT) -> List[str]:
+def check(root: Path = ROOT) -> List[str]:
     """What is wrong with the changes: each must fit, and make something that no other change of the same tree makes."""
     found = [f"{path.relative_to(root)}: no file of an exercise is called that" for path in strays(root)]
     unfit: List[str] = []
-    seen: Dict[Tuple[str, Tuple[Tuple[str, str], ...]], str] = {}
+    seen: Dict[object, Path] = {}
     for kept in all_changes(root):
-        if names and kept.name not in names or kept.below in unfit:
-            unfit += [kept.name] * (kept.below in unfit)
+        if kept.below in unfit:
+            unfit.append(kept.name)
             continue
+        shown = kept.path.relative_to(root)
         try:
             base, tree = kept.base(), kept.tree()
             if kept.which.startswith("wrong/"):
@@ -256,15 +231,20 @@ def check(names: List[str], root: Path = ROOT) -> List[str]:
             found.append(str(problem))
             unfit.append(kept.name)
             continue
-        shown = str(kept.path.relative_to(root))
         made = tuple(sorted((name, text) for name, text in tree.items() if text != base.get(name)))
-        key = (kept.name[:2] if not kept.which else kept.name.partition("/")[0], made)
+        key = (kept.below or kept.name[:2] + kept.which, made)
         if tree == base:
             found.append(f"{shown}: changes nothing")
-        elif kept.which not in ("starter", "solution") and key in seen:
+        elif key in seen:
             found.append(f"{shown}: makes the same as {seen[key]}")
         seen[key] = shown
     return found
+
+
+def show_check() -> int:
+    found = check()
+    print("\n".join(found) or f"All {len(all_changes())} changes fit.")
+    return len(found)
 
 
 def strays(root: Path) -> List[Path]:
@@ -276,24 +256,17 @@ def strays(root: Path) -> List[Path]:
 # ---- carrying ----
 
 
-def at_commit(root: Path, rev: str, folder: Path) -> None:
-    """Writes the sources and changes as they are in a commit into the folder."""
-    present = [name for name in ("chapters", "common", "tests/broken") if committed(root, rev, name) is not None]
-    command = ["git", "-C", str(root), "archive", rev, *present]
-    done = subprocess.run(command, capture_output=True)
-    if done.returncode:
-        raise Problem(f"git archive: {done.stderr.decode(errors='replace').strip()}")
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(folder)
-
-
-def carry(root: Path, rev: str) -> int:
+def carry(rev: str = "HEAD", root: Path = ROOT) -> int:
     """Mends every change whose base is another than in the commit. Returns how many a person has to look at."""
-    kept_ones, stuck, waiting, carried = all_changes(root), [], [], 0
+    stuck: List[str] = []
+    waiting: List[str] = []
     beside: List[str] = []
+    carried = 0
     with tempfile.TemporaryDirectory() as was:
-        at_commit(root, rev, Path(was))
-        for kept in kept_ones:
+        if git(root, "archive", f"--output={was}/all.tar", rev).returncode:
+            raise Problem(f"git knows no commit {rev}")
+        shutil.unpack_archive(f"{was}/all.tar", was)
+        for kept in all_changes(root):
             if kept.below in stuck + waiting:
                 waiting.append(kept.name)
                 continue
@@ -309,7 +282,7 @@ def carry(root: Path, rev: str) -> int:
     if stuck:
         waits = f"; {len(waiting)} others wait for these" if waiting else ""
         print(f"To be decided: {', '.join(stuck)}{waits}. tests/changes.md says how to go on.")
-    elif kept_ones:
+    else:
         print(f"Faults and exercises: {carried or 'none'} had to be mended, all fit.")
     return len(stuck)
 
@@ -317,7 +290,7 @@ def carry(root: Path, rev: str) -> int:
 def carry_one(before: Kept, kept: Kept, rev: str, beside: List[str]) -> bool:
     """Mends one change; says whether that was needed. Problem where a person has to decide; `beside` gets the places
     where it still fits, next to something that has changed."""
-    if not before.is_there() or not kept.is_there():
+    if not before.is_there():
         return False  # new, so it fits what is there now or the check tells
     was, base = before.base(), kept.base()
     if base == was:
@@ -362,17 +335,8 @@ def merged_trees(was: Tree, mine: Tree, now: Tree, labels: Tuple[str, str, str])
             merged[name] = ours
         else:
             merged[name], _ = merge(theirs, old, ours, labels)
-            places += [f"{name}:{line} ({function_at(merged[name], line)})" for line in conflicts(merged[name])]
+            places += [f"{name}:{line}" for line in conflicts(merged[name])]
     return merged, places
-
-
-def function_at(text: str, line: int) -> str:
-    """What begins in column 0 and is in the conflict that begins on this line, or else last above it."""
-    rows = text.split("\n")
-    size = next((i for i, row in enumerate(rows[line:]) if row.startswith("|||||||")), 0)
-    found = [row for row in [*rows[line : line + size], *reversed(rows[:line])] if re.match(r"[A-Za-z]", row)]
-    name = re.search(r"(\w+)\s*\(", found[0]) if found else None
-    return f"{name[1]}()" if name else found[0].rstrip(" {") if found else "the top"
 
 
 # ---- the command line ----
@@ -380,23 +344,17 @@ def function_at(text: str, line: int) -> str:
 
 def main(argv: List[str]) -> int:
     os.umask(0o022)
-    command, words = (argv or [""])[0], argv[1:]
+    commands = {  # what is called, with how many words, from .. to
+        "list": (show_list, 0, 1), "show": (show, 1, 1), "make": (make, 1, 1), "tree": (write_tree, 2, 2),
+        "record": (record, 2, 2), "check": (show_check, 0, 0), "carry": (carry, 0, 1),
+    }  # fmt: skip
+    run, least, most = commands.get((argv or [""])[0], (None, 0, 0))
+    if not run or not least <= len(argv) - 1 <= most:
+        quit_with((__doc__ or "").strip())
     try:
-        if command == "list" and len(words) <= 1:
-            return show_list(*words)
-        if command == "check":
-            found = check([find(word).name for word in words])
-            print("\n".join(found) or f"All {len(words) or len(all_changes())} changes fit.")
-            return 1 if found else 0
-        if command == "carry" and len(words) <= 1:
-            return 1 if carry(ROOT, *(words or ["HEAD"])) else 0
-        if command in ("show", "make") and len(words) == 1:
-            return {"show": show, "make": make}[command](*words)
-        if command in ("tree", "record") and len(words) == 2:
-            return {"tree": write_tree, "record": record}[command](*words)
+        return min(1, run(*argv[1:]) or 0)
     except Problem as problem:
         quit_with(str(problem), 1)
-    quit_with((__doc__ or "").strip())
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """The exercises: where they lie, what their files say, and the trees of files that they are made of.
 
 An exercise NN-slug is the folder chapters/NN/exercises/slug/ and the grader tests/exercises/test_NN_slug.py;
-tests/exercises/README.md says what each file is for. A tree is a flat folder in memory: file name -> text. There are
+tests/exercises/README.md says what each file is for. A tree is a folder in memory: file -> text. There are
 
-    stage       the files of the chapter that the exercise begins with, and the headers that they include
+    stage       the files of the chapter that the exercise begins with, and the headers that they include; the files
+                of a server of several are in src/, as there
     starter     what a learner starts from: the stage with starter.change
     solution    the starter with solution.change
     wrong/NAME  the solution with wrong/NAME.change
@@ -17,17 +18,16 @@ import configparser
 import difflib
 import fnmatch
 import re
+import sys
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import changeform
 import headers
-import pristine
 from changeform import Change, Tree
-from layout import ROOT, Problem
+from layout import RENUMBERED, ROOT, Problem, made_of, server_of
 
 KINDS = ("build", "mend", "break", "measure", "explain")
 NEEDED = ("title", "kind", "difficulty", "minutes", "points", "submit")
@@ -48,8 +48,8 @@ clean:
 .PHONY: all clean
 """
 RULE = """
-{program}: {program}.c $(wildcard *.h)
-\t$(CC) $(CFLAGS){threads} -I. {program}.c -o {program}
+{program}: {needs} $(wildcard *.h)
+\t$(CC) $(CFLAGS){threads} -I. {files} -o {program}
 """
 
 
@@ -83,6 +83,14 @@ class Exercise:
     @property
     def name(self) -> str:
         return f"{self.chapter}-{self.slug}"
+
+    @property
+    def old_name(self) -> str:
+        """The name that it had in the first edition, which a reader's folder may still bear; its own where another
+        exercise has that name today."""
+        chapter = RENUMBERED.get(self.chapter, self.chapter)
+        taken = (self.root / "chapters" / chapter / "exercises" / self.slug).exists()
+        return self.name if taken else f"{chapter}-{self.slug}"
 
     @property
     def folder(self) -> Path:
@@ -147,13 +155,19 @@ class Exercise:
 
     @property
     def programs(self) -> List[str]:
-        """The programs to build, each from one file NAME.c."""
+        """The programs to build, each from one file NAME.c, or the server from all of src/."""
         return self.conf.get("programs", "server client").split()
 
     @property
     def files(self) -> List[str]:
-        """The files that the starter takes from the chapter (.c) and from common/ (.h), besides what they include."""
-        return self.conf.get("files", " ".join(f"{program}.c" for program in self.programs)).split()
+        """The files that the starter takes from the chapter and from common/ (.h), besides what they include."""
+        said = self.conf.get("files", " ".join(f"{program}.c" for program in self.programs)).split()
+        return of_stage(said, self.begins_with, self.root)
+
+    @property
+    def begins_with(self) -> str:
+        """The chapter whose programs the starter has."""
+        return self.conf.get("stage", self.chapter)
 
     @property
     def threads(self) -> bool:
@@ -194,35 +208,6 @@ class Exercise:
             raise Problem(f"{self.name}: there is no {self.grader.relative_to(self.root)}")
         return graded_tests(self.grader.read_text(encoding="utf-8"), self.grader.name)
 
-    # ---- tests of the instructor's that come later ----
-
-    @property
-    def later(self) -> Path:
-        """The file with tests that count from a date on, where the instructor has written one."""
-        return self.root / "tests" / "exercises" / "later" / f"later_{self.chapter}_{self.slug}.py"
-
-    @cached_property
-    def due(self) -> Optional[datetime]:
-        """The date in that file, DUE = "2026-12-01 18:00", by the clock of this machine; None without such a file."""
-        if not self.later.exists():
-            return None
-        found = re.search(r'^DUE = "([^"]*)"$', self.later.read_text(encoding="utf-8"), re.M)
-        try:
-            return datetime.fromisoformat(found[1] if found else "")
-        except ValueError:
-            raise Problem(f'{self.later.relative_to(self.root)}: has no line like DUE = "2026-12-01 18:00"') from None
-
-    @property
-    def later_tests(self) -> List[Graded]:
-        """Its tests, once the date is over."""
-        if self.due is None or now() < self.due:
-            return []
-        found = graded_tests(self.later.read_text(encoding="utf-8"), self.later.name)
-        both = {test.name for test in found} & {test.name for test in self.tests}
-        if both:
-            raise Problem(f"{self.later.relative_to(self.root)}: {both.pop()} is the name of a test of the exercise")
-        return found
-
     def _text(self, name: str) -> str:
         path = self.folder / name
         if not path.exists():
@@ -253,20 +238,22 @@ class Exercise:
         if self.programs:
             tree["Makefile"] = self.makefile()
         for name in self.files:
-            folder = self.root / (
-                "common" if name.endswith(".h") else f"chapters/{self.conf.get('stage', self.chapter)}"
-            )
+            shared = name.endswith(".h") and "/" not in name
+            folder = self.root / ("common" if shared else f"chapters/{self.begins_with}")
             if not (folder / name).exists():
                 if name in own:
                     continue
                 raise Problem(f"{self.where}/exercise.conf: there is no {name} in {folder.relative_to(self.root)}")
-            tree[name] = pristine.text(folder / name, self.root)
+            tree[name] = (folder / name).read_text(encoding="utf-8")
         return self.with_headers(tree)
 
     def makefile(self) -> str:
         """A Makefile that builds the programs."""
-        programs, threads = self.programs, " -pthread" * self.threads
-        rules = "".join(RULE.format(program=program, threads=threads) for program in programs)
+        programs, threads, rules = self.programs, " -pthread" * self.threads, ""
+        for program in programs:
+            several = made_of(program, self.files) != [f"{program}.c"]
+            files, needs = ("src/*.c", "$(wildcard src/*.[ch])") if several else (f"{program}.c",) * 2
+            rules += RULE.format(program=program, threads=threads, files=files, needs=needs)
         return MAKEFILE.format(programs=" ".join(programs), rules=rules)
 
     def with_headers(self, tree: Tree) -> Tree:
@@ -327,6 +314,10 @@ def find(name: str, root: Path = ROOT) -> Exercise:
     known = {exercise.name: exercise for exercise in _found(root)}
     if name in known:
         return known[name]
+    for exercise in known.values():
+        if name == exercise.old_name:
+            print(f"{name} is {exercise.name} now", file=sys.stderr)
+            return exercise
     near = nearest(name, known)
     raise Problem(f"there is no exercise {name}{f', did you mean {near}?' if near else ''} (make exercises lists all)")
 
@@ -339,9 +330,16 @@ def nearest(word: str, words: Iterable[str]) -> str:
 # ---- files ----
 
 
+def of_stage(names: Iterable[str], chapter: str, root: Path = ROOT) -> List[str]:
+    """These files of a stage; server.c stands for all files of a server of several."""
+    server = server_of(chapter, root) or ["server.c"]
+    return [file for name in names for file in (server if name == "server.c" else [name])]
+
+
 def read_folder(folder: Path) -> Tree:
-    """The text files of a flat folder."""
-    return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.iterdir()) if path.is_file()}
+    """The text files of a folder, and of src/ in it."""
+    paths = [path for each in (folder, folder / "src") for path in sorted(each.glob("*")) if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
 def write_tree(tree: Tree, folder: Path) -> None:
@@ -369,14 +367,18 @@ def hand_in(exercise: Exercise, folder: Path) -> Handed:
     """
     tree, taken, remarks = exercise.starter(), [], []
     names: Set[str] = set()
-    present = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    present = files_in(folder, [*tree, *exercise.submit])
     for pattern in exercise.submit:
-        matches = fnmatch.filter(present, pattern)
+        matches = matching(present, pattern)
         names.update(matches)
         if not matches and not set("*?[") & set(pattern):
             remarks.append(f"there is no {pattern}" + ("; the starter's was taken" if pattern in tree else ""))
+    yours = [name for pattern in exercise.submit for name in matching(tree, pattern) if name.startswith("src/")]
+    lacking = ", ".join(name for name in yours if name not in present)
+    if lacking and any(name.startswith("src/") for name in names):
+        remarks.append(f"these were not handed in, and the starter's were taken: {lacking}")
     for name in sorted(names):
-        path = folder / name
+        path = present[name]
         if path.is_symlink() or not path.is_file():
             remarks.append(f"{name} is no plain file and was not taken")
         elif path.stat().st_size > MOST_SUBMITTED:
@@ -387,11 +389,26 @@ def hand_in(exercise: Exercise, folder: Path) -> Handed:
     return Handed(tree, taken, remarks)
 
 
+def matching(names: Iterable[str], pattern: str) -> List[str]:
+    """The names that a pattern stands for; its * is no slash."""
+    return [name for name in fnmatch.filter(names, pattern) if name.count("/") == pattern.count("/")]
+
+
+def files_in(folder: Path, known: Sequence[str]) -> Dict[str, Path]:
+    """What somebody hands in, by the names that it has in a tree. Uploads lose folders: where src/ is missing, sources
+    that are not known beside it are those of src/."""
+    if not folder.is_dir():
+        return {}
+    found, src = {path.name: path for path in folder.iterdir()}, folder / "src"
+    if src.is_dir() and not src.is_symlink():
+        return {**found, **{f"src/{path.name}": path for path in src.iterdir()}}
+    if any(name.startswith("src/") for name in known):
+        lost = [name for name in found if name.endswith((".c", ".h")) and name not in known]
+        found.update({f"src/{name}": found.pop(name) for name in lost})
+    return found
+
+
 # ---- graders ----
-
-
-def now() -> datetime:
-    return datetime.now()
 
 
 def graded_tests(source: str, where: str) -> List[Graded]:

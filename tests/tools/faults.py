@@ -4,20 +4,22 @@ tests/broken/README.md says how a fault is written; changes.py lists, shows and 
 """
 from __future__ import annotations
 
-import os
+import functools
 import re
 import shlex
 import subprocess
 from pathlib import Path
-from typing import Dict, List, NamedTuple
+from typing import Dict, List, NamedTuple, Sequence
 
 import changeform
+import compiled
 import headers
 from changeform import Change, Tree
-from layout import ROOT, Problem, sources
+from compiled import compiler
+from layout import ROOT, Problem, files_of, server_of, sources
 
 KEYS = ("fault", "symptom", "test")
-OPTIONAL = ("hurry", "tries")
+OPTIONAL = ("says", "time_factor", "tries")
 FLAGS = "-std=gnu11 -g -O0 -pthread -w"
 
 
@@ -28,7 +30,9 @@ class Fault(NamedTuple):
     fault: str
     symptom: str
     test: List[str]  # words for pytest
-    hurry: str  # TEST_TIME_FACTOR for the wrong program
+    case: str  # the case that a beginner with this fault meets first, "" where that is not looked at
+    says: str  # words of what is said then
+    time_factor: str  # TEST_TIME_FACTOR for the wrong program
     tries: int  # the test sees the fault in one of so many runs, if the machine is busy
     change: Change
 
@@ -79,67 +83,88 @@ def parse(name: str, text: str) -> Fault:
     file = f"tests/test_{name[:2]}.py"
     if not test[0].startswith(file) or (len(test) > 1 and (len(test), test[1]) != (3, "-k")):
         raise Problem(f'{where}: the test must be {file}::NAME or {file} -k "EXPRESSION"')
-    hurry, tries = said.get("hurry", "1"), int(said.get("tries", "1"))
-    return Fault(name, said["fault"], said["symptom"], test, hurry, tries, change)
+    case, colon, says = said.get("says", "").partition(": ")
+    if "says" in said and not (colon and re.fullmatch(r"\w+", case)):
+        raise Problem(f"{where}: write `says: CASE: WORDS`, the case that fails first and words of what is said then")
+    time_factor, tries = said.get("time_factor", "1"), int(said.get("tries", "1"))
+    return Fault(name, said["fault"], said["symptom"], test, case, says, time_factor, tries, change)
 
 
 # ---- building ----
 
 
 def sound(chapter: str, root: Path = ROOT) -> Tree:
-    """The sources that a fault of a chapter may be in, by their paths: its programs, all headers."""
+    """The sources that a fault of a chapter may be in, by their paths: its programs, all headers; where the server is
+    several files, the Makefile that keeps them together."""
+    several = (root / "chapters" / chapter / "src").is_dir()
     paths = [*sources(chapter, root), *sorted((root / "common").glob("*.h"))]
+    paths += [root / "chapters" / chapter / "Makefile"] * several
     return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in paths}
 
 
-def changed(fault: Fault, root: Path = ROOT) -> Tree:
-    """The files that the fault changes, with the fault in them; Problem where it no longer fits."""
-    before = sound(fault.chapter, root)
-    after = changeform.apply(before, fault.change)
-    return {name: text for name, text in after.items() if text != before.get(name)}
+def programs(chapter: str, root: Path = ROOT) -> Dict[str, List[str]]:
+    """The programs of a chapter, and the files that each is made of, as paths from the root."""
+    server, files = server_of(chapter, root), files_of(chapter, root)
+    made = {"server": server, **{Path(file).stem: [file] for file in files if file not in server}}
+    return {name: [f"chapters/{chapter}/{file}" for file in files] for name, files in made.items()}
 
 
 def build(fault: Fault, folder: Path, right: Path) -> List[str]:
     """Builds in `folder`/NN the programs of the fault's chapter that have it. All others are links to what is
-    in `right`. Returns the names of those with the fault."""
-    paths = changed(fault)
-    folder.mkdir(parents=True, exist_ok=True)
+    in `right`. Returns the names of those with the fault, of which the Makefile may be one: tests find it in
+    `folder`/src."""
+    before = sound(fault.chapter)
+    after = changeform.apply(before, fault.change)
+    for path, text in after.items():
+        (folder / "src" / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "src" / path).write_text(text, encoding="utf-8")
     for path in [*right.glob("[0-9][0-9]"), *right.glob("*.so")]:
         if path.name != fault.chapter:
             link(path, folder / path.name)
-    target = folder / fault.chapter
-    target.mkdir(exist_ok=True)
-    include = folder / "include"
-    include.mkdir(exist_ok=True)
-    for header in (ROOT / "common").glob("*.h"):
-        link(header, include / header.name)
-    for path, text in paths.items():
-        copy = include / Path(path).name if path.startswith("common/") else target / Path(path).name
-        copy.unlink(missing_ok=True)
-        copy.write_text(text, encoding="utf-8")
-    built = []
-    for source in sources(fault.chapter):
-        name = source.stem
-        mine = [f"chapters/{fault.chapter}/{name}.c"] + [f"common/{h}" for h in headers.closure(source, ROOT)]
-        if not any(path in paths for path in mine):
-            link(right / fault.chapter / name, target / name)
+    made = f"chapters/{fault.chapter}/Makefile"
+    built = ["Makefile"] * (before.get(made) != after.get(made))
+    for name, files in programs(fault.chapter).items():
+        program = Path(fault.chapter, name)
+        used = {header for file in files for header in headers.closure(ROOT / file)}
+        if all(before.get(path) == after.get(path) for path in [*files, *(f"common/{header}" for header in used)]):
+            link(right / program, folder / program)
             continue
-        copy = target / f"{name}.c"
-        (target / name).unlink(missing_ok=True)
-        words = [*shlex.split(os.environ.get("CC", "cc")), *FLAGS.split(), f"-I{include}"]
-        words += [str(copy if mine[0] in paths else source), "-o", str(target / name)]
-        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if done.returncode:
-            raise Problem(f"{fault.where}: {name}.c does not compile with the fault:\n{done.stdout}")
+        (folder / program).unlink(missing_ok=True)
+        (folder / program).parent.mkdir(exist_ok=True)
+        compile_program(fault, name, files, folder, after)
         built.append(name)
     if not built:
         raise Problem(f"{fault.where}: no program of chapter {fault.chapter} has the fault in it")
     return built
 
 
+def compile_program(fault: Fault, name: str, files: Sequence[str], folder: Path, texts: Tree) -> None:
+    """Of a server of several files only those are compiled that no fault before had as they are."""
+    flags, headers_of_all = FLAGS.split(), sorted(item for item in texts.items() if item[0].endswith(".h"))
+
+    def cc(*words: str) -> None:
+        done = subprocess.run([*compiler(), *flags, *words], cwd=folder / "src", capture_output=True, text=True)
+        if done.returncode:
+            raise Problem(f"{fault.where}: {name} does not compile with the fault:\n{done.stderr}")
+
+    objects = []
+    for file in (file for file in files if file.endswith(".c")):
+        kept = compiled.place(folder.parent / "kept", flags, texts[file], headers_of_all)
+        make = functools.partial(lambda file, target: cc("-Icommon", "-c", file, "-o", str(target)), file)
+        objects.append(str(compiled.keep(kept.with_suffix(".o"), make)))
+    cc(*objects, "-o", str(folder / fault.chapter / name))
+
+
 def link(target: Path, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     path.symlink_to(target.resolve())
+
+
+def test_line(fault: Fault, folder: Path) -> str:
+    """What a person types to see the test fail. findpython.sh takes a Python that has pytest."""
+    variables = " ".join(f"{k}={shlex.quote(v)}" for k, v in environment(folder, fault.time_factor).items())
+    return f"{variables} sh tests/tools/findpython.sh pytest -m pytest {shlex.join(fault.test)}"
 
 
 def environment(folder: Path, factor: str = "1") -> Dict[str, str]:

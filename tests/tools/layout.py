@@ -5,10 +5,11 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import List, NoReturn, Optional
+from typing import Iterable, Iterator, List, NoReturn, Optional, Tuple
 
 ROOT = Path(__file__).resolve().parents[2]
-PAIR = ("server.c", "client.c")
+# chapter -> its number in the first edition
+RENUMBERED = {"17": "15", "18": "16", "19": "16", "20": "17", "21": "17", "22": "18", "23": "18", "24": "18"}
 
 
 class Problem(Exception):
@@ -17,7 +18,7 @@ class Problem(Exception):
 
 def chapters(root: Path = ROOT) -> List[str]:
     """The chapters that have programs: ["03", "04", ...]."""
-    return sorted(p.parent.name for p in root.glob("chapters/[0-9][0-9]/server.c"))
+    return sorted(p.name for p in root.glob("chapters/[0-9][0-9]") if server_of(p.name, root))
 
 
 def chapter(number: str, root: Path = ROOT) -> str:
@@ -36,21 +37,48 @@ def before(name: str, root: Path = ROOT) -> Optional[str]:
     return earlier[-1] if earlier else None
 
 
+def server_of(name: str, root: Path = ROOT) -> List[str]:
+    """The files of a chapter's server, as paths in its folder: server.c, or all of src/ with the headers first."""
+    folder = root / "chapters" / name
+    if (folder / "server.c").exists():
+        return ["server.c"]
+    return [f"src/{path.name}" for end in "hc" for path in sorted(folder.glob(f"src/*.{end}"))]
+
+
+def pair_of(name: str, root: Path = ROOT) -> List[str]:
+    """The files of a chapter's server and client, as paths in its folder."""
+    return [file for file in files_of(name, root) if file.startswith(("src/", "server.", "client."))]
+
+
+def made_of(program: str, files: Iterable[str]) -> List[str]:
+    """The .c files that a program is made of: NAME.c, or those of src/ for a server of several among these files."""
+    there, alone = sorted(files), f"{program}.c"
+    several = [file for file in there if re.match(r"src/.*\.c$", file)] if program == "server" else []
+    return several if several and alone not in there else [alone]
+
+
+def files_of(name: str, root: Path = ROOT) -> List[str]:
+    """All C files of a chapter, as paths in its folder: the server's, client.c, the lab programs."""
+    server = server_of(name, root)
+    others = sorted(path.name for path in (root / "chapters" / name).glob("*.c"))
+    return server + sorted({*others} - {*server}, key=lambda file: (file != "client.c", file))
+
+
 def sources(name: str, root: Path = ROOT) -> List[Path]:
-    """All C files of a chapter: the pair first, then the lab programs."""
-    files = sorted((root / "chapters" / name).glob("*.c"))
-    return sorted(files, key=lambda p: (PAIR.index(p.name) if p.name in PAIR else 9, p.name))
+    """Where the C files of a chapter are, in the same order."""
+    return [root / "chapters" / name / file for file in files_of(name, root)]
 
 
 def all_sources(root: Path = ROOT) -> List[Path]:
     return sorted(root.glob("common/*.h")) + [p for c in chapters(root) for p in sources(c, root)]
 
 
-def span(names: List[str]) -> str:
-    """["04", "06", "07", "08"] as "04, 06 to 08"."""
+def span(names: List[str], there: List[str]) -> str:
+    """["04", "06", "07", "08"] as "04, 06 to 08": of the chapters that there are, these follow each other."""
     runs: List[List[str]] = []
+    following = dict(zip(there, there[1:]))
     for name in sorted(set(names)):
-        if runs and int(runs[-1][-1]) + 1 == int(name):
+        if runs and following.get(runs[-1][-1]) == name:
             runs[-1].append(name)
         else:
             runs.append([name])
@@ -64,6 +92,19 @@ def cells(line: str) -> List[str]:
     if not line.startswith("|"):
         return []
     return [c.strip() for c in re.split(r"(?<!\\)\|", line.strip("|"))]
+
+
+def table_rows(text: str, *title: str) -> Iterator[Tuple[int, List[str]]]:
+    """Number and cells of each row in the tables of a page whose first row ends with these cells."""
+    inside = False
+    for number, line in enumerate(text.splitlines(), 1):
+        row = cells(line)
+        if row[-len(title) :] == list(title):
+            inside = True
+        elif not row:
+            inside = False
+        elif inside and not set(row[0]) <= set(":- "):
+            yield number, row
 
 
 def quit_with(message: str, status: int = 2) -> NoReturn:

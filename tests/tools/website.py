@@ -31,15 +31,22 @@ import stagediff  # noqa: E402
 import stages  # noqa: E402
 import website_code  # noqa: E402
 from exercises import Exercise  # noqa: E402
-from layout import PAIR, ROOT, Problem, before, cells, chapters, quit_with, sources  # noqa: E402
+from layout import (  # noqa: E402
+    RENUMBERED, ROOT, Problem, before, cells, chapters, files_of, quit_with, server_of,
+)  # fmt: skip
 from website_text import GLOSSARY, STAGES, Entry, Text, bare, frame, link, source, table, terms_of, url_of  # noqa: E402
 
 PARTS = Path(__file__).resolve().parent / "website"
 NAME = "A Redis-like server in C"
-MOST_DIFFERENT = 700  # lines; two stages that differ in more have no page of their own
 STARS = "★★★★"
 MINUTES = (30, 60, 120)
 EXERCISES = "exercises/index.html"
+# page -> its address in the first edition, which leads on to it
+FIRST_EDITION = {
+    "book/17-waiting-for-memory.html": "book/15-waiting-for-memory.html",
+    "book/18-ten-thousand-connections.html": "book/16-ten-thousand-connections.html",
+    "book/20-resp.html": "book/17-resp.html", "book/22-two-doors.html": "book/18-keyspace.html",
+}  # fmt: skip
 HEADING = re.compile(r'<h([1-6]) id="(.*?)">(.*?)</h\1>', re.S)
 Link = Tuple[str, str]  # address, HTML
 
@@ -57,6 +64,12 @@ def items(page: str, links: Iterable[Link], kind: str) -> str:
     """A list of links."""
     inside = "".join(f"<li>{a(page, *each)}</li>" for each in links)
     return f'<ul class="{kind}">{inside}</ul>' if inside else ""
+
+
+def program_of(path: str) -> str:
+    """Under which name it is noted where a file's items are built: server.c stands for all files of a server."""
+    file = re.sub(r"^chapters/\d\d/", "", path)
+    return "server.c" if file.startswith("src/") else file
 
 
 def typed(commands: str) -> str:
@@ -122,9 +135,9 @@ class Site:
         """Reads the book, and says in which order its pages come."""
         for text in map(self.text, self.book):
             for view in text.views.values():
-                file = view.file if view.file.startswith("common/") else Path(view.file).name
+                step = f"{text.url}#step-{view.number}", text.page.chapter
                 for name in view.names if view.number else ():
-                    self.built[file, name].append((f"{text.url}#step-{view.number}", text.page.chapter))
+                    self.built[program_of(view.file), name].append(step)
         entries = [self.text(path).entry for path in self.book if path != "book/README.md"]
         untold = {c: self.text(f"chapters/{c}/README.md").entry for c in chapters()}
         self.by_number = {**untold, **{e.number: e for e in entries}}  # a stage that no chapter tells of stands for it
@@ -160,10 +173,10 @@ class Site:
         """The page of a stage: its README, and its files."""
         text, old, chapter = self.text(f"chapters/{name}/README.md"), before(name), self.by_number[name]
         url, files = text.url, []
-        for file in [path.name for path in sources(name)] + ["Makefile"]:
+        for file in [*files_of(name), "Makefile"]:
             path = f"chapters/{name}/{file}"
             self.file(path)
-            lines = f"{source(path).code_lines()} lines of code" if file.endswith(".c") else ""
+            lines = f"{source(path).code_lines()} lines of code" if file.endswith((".c", ".h")) else ""
             files.append((a(url, url_of(path), file), lines))
         files += [(a(url, f"common/{h}.html", f"common/{h}"), "joins common/ here") for h in headers.joining(name)]
         links = [(chapter.url, "The chapter that builds it")] if chapter.url != url else []
@@ -177,16 +190,17 @@ class Site:
     def file(self, path: str) -> None:
         """A source with line numbers; its functions lead to where the book builds them."""
         (folder, _, name), url, extra = path.rpartition("/"), url_of(path), {}
-        stage = folder[9:] if re.fullmatch(r"chapters/\d\d", folder) else ""
-        crumb = (f"{folder}/index.html", f"Stage {stage}" if stage else "common/")
+        found = re.fullmatch(r"chapters/(\d\d)(/src)?", folder)
+        stage, name = (found[1], path[len("chapters/NN/") :]) if found else ("", name)
+        crumb = (f"chapters/{stage}/index.html", f"Stage {stage}") if stage else (f"{folder}/index.html", "common/")
         crumbs = [crumb] if stage or folder == "common" else []
         for item in source(path).of_kind(*stages.DECLARED) if crumbs and name.endswith((".c", ".h")) else ():
-            steps = self.built.get((name if stage else path, item.name), [])
-            found = [(step, chapter) for step, chapter in steps if chapter <= (stage or chapter)]
-            links = " ".join(a(url, *last) for last in {chapter: (step, chapter) for step, chapter in found}.values())
+            steps = self.built.get((program_of(path), item.name), [])
+            early = [(step, chapter) for step, chapter in steps if chapter <= (stage or chapter)]
+            links = " ".join(a(url, *last) for last in {chapter: (step, chapter) for step, chapter in early}.values())
             if links:
                 extra[item.code] = f'<span class="built">built in {links}</span>'
-            self.index.append((item.name, found[0][0] if found else f"{url}#L{item.code}", f"{item.kind}, {path}", ""))
+            self.index.append((item.name, early[0][0] if early else f"{url}#L{item.code}", f"{item.kind}, {path}", ""))
         lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
         parts = [website_code.Line(text, "", at, False, extra.get(at, "")) for at, text in enumerate(lines, 1)]
         code = website_code.code(parts, website_code.language(path), "L")
@@ -195,50 +209,51 @@ class Site:
         self.page(url, title, body, "wide", crumbs)
 
     def stage_index(self) -> None:
-        """All stages, and a page for any two that do not differ in too much."""
-        names, grid = chapters(), []
-        for old in names[:-1]:
-            grid.append([f"<b>{old}</b>"])
-            for new in names[1:]:
-                pairs = [[source(f"chapters/{name}/{file}") for name in (old, new)] for file in PAIR]
-                count = sum(sum(stagediff.changed_lines(*pair)) for pair in pairs) if old < new else 0
-                shown = str(count or "")
-                if old < new and (count <= MOST_DIFFERENT or before(new) == old):
-                    self.difference(old, new)
-                    shown = a(STAGES, f"diffs/{old}-{new}.html", shown)
-                grid[-1].append(shown)
+        """All stages, and a page for what each changes."""
         rows = []
-        for name in names:
-            files = ", ".join(a(STAGES, f"chapters/{name}/{p.name}.html", p.name) for p in sources(name))
-            rows.append((a(STAGES, f"chapters/{name}/index.html", name), escape(self.by_number[name].title), files))
+        for name in chapters():
+            files = ", ".join(a(STAGES, *each) for each in sources_of(name))
+            row = [a(STAGES, f"chapters/{name}/index.html", name), escape(self.by_number[name].title), files, ""]
+            old = before(name)
+            if old:
+                self.difference(old, name)
+                row[3] = a(STAGES, f"diffs/{old}-{name}.html", f"from {old} to {name}")
+            rows.append(row)
         body = part("stages.html").format(
-            stages=table(rows, ("stage", "chapter", "sources")), any_two=table(grid, ["", *names[1:]], "grid"),
-            diff=f"make diff-{names[0]}-{names[-1]}",
+            stages=table(rows, ("stage", "chapter", "sources", "what changes")),
+            diff=f"make diff-{chapters()[0]}-{chapters()[-1]}",
         )  # fmt: skip
         self.page(STAGES, "Stages and differences", body)
 
     def difference(self, old: str, new: str) -> None:
-        """One stage beside another."""
+        """A stage beside the one before."""
         url, inline = f"diffs/{old}-{new}.html", self.text(f"chapters/{new}/README.md").inline
-        rows, parts = [], []
-        for file in PAIR:
-            was, now = (source(f"chapters/{name}/{file}") for name in (old, new))
-            lines = {item.key: item.code for item in now.items}
+        earlier, rows, parts, sizes = stages.stage(ROOT, old), [], [], []
+        for was, now in stagediff.side_by_side(earlier, stages.stage(ROOT, new)):
+            pages = [path for path in (*was.path.split(", "), now.path) if path.startswith("chapters/")]
+            file = pages[-1][len("chapters/NN/") :]
+            here, lines = file.replace("/", "-"), {item.key: item.code for item in now.items}
             for change, kind, item, purpose in stagediff.rows_of(ROOT, old, new, file):
+                if file not in earlier and kind not in stages.DECLARED:
+                    continue
                 name = f"<code>{escape(item, False)}</code>"
-                name = name if change == "gone" else f'<a href="#{file}-{lines[kind, item]}">{name}</a>'
+                name = name if change == "gone" else f'<a href="#{here}-{lines[kind, item]}">{name}</a>'
                 rows.append((file, kind, name, f'<span class="{change}">{change}</span>', inline(purpose)))
-            label = " <span>to</span> ".join(a(url, f"chapters/{s}/{file}.html", f"{s}/{file}") for s in (old, new))
-            label += " <span>{} lines come, {} go</span>".format(*stagediff.changed_lines(was, now))
-            opcodes = stagediff.opcodes(was, now)
-            body = website_code.beside(was.text.splitlines(), now.text.splitlines(), opcodes, f"{file}-")
+            label = " <span>to</span> ".join(a(url, url_of(path), path[len("chapters/") :]) for path in pages)
+            size = "{} lines come, {} go".format(*stagediff.changed_lines(was, now))
+            label += f" <span>{size}</span>"
+            sides, opcodes = (was.text.splitlines(), now.text.splitlines()), stagediff.opcodes(was, now)
+            body = website_code.beside(*sides, opcodes, f"{here}-", was is earlier.get(file))
             body = f'<figure class="listing whole sides"><figcaption>{label}</figcaption>{body}</figure>'
-            parts.append(f'<h2 id="{file}">{file}</h2>' + ("<p>It is the same.</p>" if was.text == now.text else body))
-        joined = [h for name in chapters() if old < name <= new for h in headers.joining(name)]
+            same = was.text == now.text
+            parts.append(f'<h2 id="{here}">{file}</h2>' + ("<p>It is the same.</p>" if same else body))
+            sizes.append((f'<a href="#{here}">{file}</a>', "the same" if same else size))
+        joined = headers.joining(new)
         top = f'<h1 id="diff">From stage {old} to stage {new}</h1>'
         if joined:
             names = ", ".join(a(url, f"common/{h}.html", h) for h in joined)
             top += f"<p>Headers that join <code>common/</code>: {names}.</p>"
+        top += table(sizes, ("file", "")) if len(sizes) > 2 else ""
         top += table(rows, ("file", "kind", "name", "change", "what for"))
         crumbs = [(STAGES, "Stages"), (f"chapters/{new}/index.html", f"Stage {new}")]
         row = [Entry(f"diffs/{x}-{y}.html", "", f"From {x} to {y}") for x, y in zip(chapters(), chapters()[1:])]
@@ -299,7 +314,7 @@ class Site:
         commands = sections[sections.index("two-commands") + 2]
         rows = map(cells, self.text("book/README.md").page.lines)
         builds = {row[0]: text.inline(row[2]) for row in rows if len(row) == 3}
-        sizes = {name: source(f"chapters/{name}/server.c").code_lines() for name in chapters()}
+        sizes = {name: stages.server_lines(ROOT, name) for name in chapters()}
         road = []
         for url, number, title in self.chapters:
             name = a("", url, f"<b>{number}</b> <strong>{escape(title, False)}</strong>")
@@ -339,10 +354,23 @@ class Site:
         files["search.js"] = f"search.index = [\n{rows}\n];\n"
         for path in (ROOT / "book" / "figures").glob("*.svg"):
             files[f"book/figures/{path.name}"] = path.read_text(encoding="utf-8")
+        for url in self.pages:
+            number = re.match(r"chapters/(\d\d)(?=/exercises/)", url)
+            old = url.replace(number[1], RENUMBERED.get(number[1], number[1]), 1) if number else FIRST_EDITION.get(url)
+            if old and old not in self.pages:
+                files[old] = part("moved.html").format(to=link(old, url))
         for name, text in files.items():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             (target / name).write_text(text, encoding="utf-8")
         return sum(len(text.encode()) for text in files.values())
+
+
+def sources_of(name: str) -> List[Link]:
+    """The sources of a stage; all files in src/ are together one link, to the page of the stage."""
+    server = server_of(name)
+    links = [(url_of(f"chapters/{name}/{file}"), file) for file in files_of(name)]
+    src = [(f"chapters/{name}/index.html#files", f"src/ ({len(server)} files)")]
+    return links if len(server) == 1 else src + links[len(server) :]
 
 
 def stars(exercise: Exercise) -> str:

@@ -152,14 +152,18 @@ def marked(html: str, columns: Container[int]) -> str:
     return "".join(out).replace("</mark><mark>", "")
 
 
-def beside(old: Sequence[str], new: Sequence[str], opcodes: Sequence[Opcode], name: str) -> str:
-    """Two C sources side by side, as the opcodes of stagediff have it; what stays is folded but for a few lines."""
+def beside(
+    old: Sequence[str], new: Sequence[str], opcodes: Sequence[Opcode], name: str, numbered: bool = True
+) -> str:
+    """Two C sources side by side, as the opcodes of stagediff have it; what stays is folded but for a few lines. The
+    lines of the old one have numbers where they are all of one file."""
     was, now = (coloured("\n".join(text), "c") for text in (old, new))
 
     def side(start: str, html: Sequence[str], first: int, end: int, mark: str = "", columns: Columns = {}) -> str:
         ids = name if html is now else ""
         rows = (marked(html[at], columns.get(at - first, ())) for at in range(first, end))
-        lines = (element(Line("", mark, number), row, ids) for number, row in enumerate(rows, first + 1))
+        known = numbered or html is now
+        lines = (element(Line("", mark, known * number), row, ids) for number, row in enumerate(rows, first + 1))
         return f'<pre {start}>{"".join(lines)}</pre>'
 
     def same(a: int, b: int, size: int) -> str:

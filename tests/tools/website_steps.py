@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from typing import Dict, Iterable, Iterator, List, Sequence
 
 import book
-import book_edits
 import book_steps
-import book_units
+import changeform
+import layout
+import sources
 from book_blocks import Block, BookError, Page
 from book_steps import Step
-from book_units import Unit
 from layout import ROOT
+from sources import Unit
 from website_code import Line
 
-WHAT = {"new": "a new file", "add": "new", "edit": "changes", "replace": "changes", "remove": "goes"}
+WHAT = {
+    "new": "a new file", "add": "new", "edit": "changes", "replace": "changes", "remove": "goes", "move": "moves here",
+}  # fmt: skip
 
 
 @dataclass
@@ -37,18 +40,21 @@ def views(page: Page) -> Dict[int, View]:
     steps = book.steps_of(page)
     files, final = (book_steps.start(page.chapter), book_steps.stage(page.chapter)) if steps else ({}, {})
     number = 0
+    renamed = {step.file: step.source for step in steps if step.verb == "rename"}
     for step in steps:
         was = list(files.get(step.file, []))
         units = book_steps.apply(step, files, final)
         if step.copied:
             continue  # its block is a command, and is shown as one
         number += 1
-        file = str(book.source_path(page, step.file).relative_to(ROOT))
+        there = page.chapter if step.file in final else layout.before(page.chapter)  # it goes, bit by bit
+        old = renamed.get(step.file, step.file)
+        file = step.file if step.file.startswith("common/") else f"chapters/{there}/{old}"
         if step.verb == "supplied":
             view = listing(page, step.block)
             view.what = f"supplied: copy it from {file}"
         else:
-            shown = lines(step, was, units, files[step.file])
+            shown = lines(step, was, units, files.get(step.file, []))
             names = [plain(name) for name in [*named(units, shown)] or step.names]
             names = list(dict.fromkeys(names))  # a banner may be called as its function is
             view = View(file, names, what(step, names), shown, 0, step.verb == "edit")
@@ -61,7 +67,8 @@ def named(units: Iterable[Unit], shown: Iterable[Line]) -> Iterator[str]:
     """What the units of a step are called; of a list of constants, those in lines that change."""
     changed = {word for line in shown if line.mark for word in re.findall(r"\w+", line.text)}
     for unit in units:
-        yield from [name for name in unit.members if name in changed] or unit.members or [unit.name or unit.kind]
+        names = book_steps.names_of(unit)
+        yield from [name for name in names if unit.kind == "group" and name in changed] or names
 
 
 def plain(name: str) -> str:
@@ -92,16 +99,18 @@ def places(want: Sequence[str], there: Sequence[str]) -> List[int]:
 
 def lines(step: Step, was: Sequence[Unit], units: List[Unit], now: Sequence[Unit]) -> List[Line]:
     """The lines of a step that makes `now` of a file that was otherwise; their numbers are those of `now`."""
-    before = [was[book_units.find(was, name)] for name in step.names] if step.verb not in ("new", "add") else []
-    old = book_units.join(before).splitlines()
+    before = [was[sources.find(was, name)] for name in step.names] if step.verb not in ("new", "add", "move") else []
+    old = sources.join(before).splitlines()
     if step.verb == "remove":
         shown = [line.strip() for line in step.block.code.splitlines()]
         return [Line(text, "del", 0, text.strip() not in shown) for text in old]
     first = 1 + sum(unit.text.count("\n") + 1 for unit in now[: now.index(units[0])])
-    new = [Line(text, "", number) for number, text in enumerate(book_units.join(units).splitlines(), first)]
+    new = [Line(text, "", number) for number, text in enumerate(sources.join(units).splitlines(), first)]
+    if step.verb == "move":
+        return [line._replace(folded=line.text not in step.block.code.splitlines()) for line in new]
     if step.verb == "edit":
         return edit(step.block.code, old, new)
-    gone = book_units.join([unit for unit in was if unit not in now]).splitlines()
+    gone = sources.join([unit for unit in was if unit not in now]).splitlines()
     stays = places([line.text for line in new], gone)
     if sum(map(bool, stays)) > len(new) / 3:  # else it is as good as new
         new = [line if old else line._replace(mark="ins") for line, old in zip(new, stays)]
@@ -120,20 +129,20 @@ def edit(code: str, old: Sequence[str], now: Sequence[Line]) -> List[Line]:
     """The lines of an edit: it makes `now` of `old`."""
     out: List[Line] = []
     at = done = 0  # lines of `old` and of `now`
-    for hit, hunk in book_edits.placed(code, old):
+    for hit, hunk in changeform.placed(code[:-1], list(old)):
         skipped = now[done : done + hit - at]
         out += [line._replace(folded=True) for line in skipped] if hunk.line > 2 else []  # line 1 says what is edited
         at, done = hit + len(hunk.old), done + len(skipped)
-        for mark, text in zip(hunk.marks, hunk.lines):
+        for mark, text in zip(hunk.signs, hunk.lines):
             out.append(Line(text, "del") if mark == "-" else now[done]._replace(mark="ins" if mark == "+" else ""))
             done += mark != "-"
-    left = now[done:] if book_edits.ELISION.match(code.splitlines()[-1]) else []
+    left = now[done:] if changeform.ELISION.match(code.splitlines()[-1]) else []
     return out + [line._replace(folded=True) for line in left]
 
 
 def listing(page: Page, block: Block) -> View:
     """A listing, or what is shown of a supplied file."""
-    words = [word for word in block.words[2:] if word not in ("with-next", "over")]
+    words = [word for word in block.words[2:] if word != "with-next"]
     want = book.listing(page, block).splitlines()
     path = book.source_path(page, words[0])
     names = [] if words[1:2] == ["lines"] else [plain(n) for w in words[1:] if w != "bare" for n in w.split(",")]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import List, NamedTuple, Sequence
 
 import book_blocks
-import csource
+import sources
 import stages
 import website_code
 import website_steps
@@ -48,8 +48,8 @@ KNOWN = (*website_code.LANGUAGES, "text", "ini", "json", "yaml", "toml", "")  # 
 
 
 @lru_cache(maxsize=None)
-def source(path: str) -> csource.Source:
-    return csource.read(ROOT / path, path)
+def source(path: str) -> sources.Source:
+    return sources.read(ROOT / path, path)
 
 
 def url_of(path: str) -> str:
@@ -115,9 +115,16 @@ def terms_of(page: Page) -> List[Term]:
 
 
 def sort_of(html: str) -> str:
-    """What a piece of a page has to do with predictions: ? asks, a shows what happens, p says it, . does neither."""
-    kind = re.match(r'<p>|<div class="(predict)|<figure class="listing (session|output|captured)', html)
-    return "." if not kind else "?" if kind[1] else "a" if kind[2] else "p"
+    """What a piece of a page is: ? asks, a shows what happens, p says it, n is an aside, . is none of these."""
+    kind = re.match(r'<p>|<div class="(predict)|<figure class="listing (session|output|captured)|<(aside)', html)
+    return "." if not kind else "?" if kind[1] else "a" if kind[2] else "n" if kind[3] else "p"
+
+
+def beside(pieces: Sequence[str]) -> str:
+    """Pieces of a page; an aside behind a paragraph, and those that go on behind it, are one, for there is a margin."""
+    kinds = "".join(map(sort_of, pieces))
+    runs = ["\n".join(pieces[run.start() : run.end()]) for run in re.finditer("pn(p(?!n))*|.", kinds)]
+    return "\n".join(f'<div class="noted">\n{run}\n</div>' if "\n<aside" in run else run for run in runs)
 
 
 def frame(body: str, label: str, what: str, kind: str = "", anchor: str = "") -> str:
@@ -211,11 +218,14 @@ class Text:
         found = [each for each in BLOCK.finditer(text) if each.lastgroup]
         pieces = [getattr(self, str(each.lastgroup))(each[0]) for each in found]
         out = []
-        for run in re.finditer(r"\?(a*p?)|.", "".join(map(sort_of, pieces))):
+        for run in re.finditer(r"(\?)(a*(?:pn?)?)|[^?]+", "".join(map(sort_of, pieces))):
+            if not run[1]:
+                out.append(beside(pieces[run.start() : run.end()]))
+                continue
             out.append(pieces[run.start()])
-            if run[1]:
+            if run[2]:
                 summary = "<summary>Answered? See what happens</summary>"
-                answer = "\n".join(pieces[run.start() + 1 : run.end()])
+                answer = beside(pieces[run.start(2) : run.end()])
                 out.append(f'<details class="answer">{summary}\n{answer}\n</details>')
         return "\n".join(out)
 
@@ -237,6 +247,8 @@ class Text:
 
     def quote(self, text: str) -> str:
         html = self.render(re.sub("^> ?", "", text, flags=re.M))
+        if text.startswith(book_blocks.ASIDE):
+            return f'<aside role="note">{html}</aside>'
         return f'<div class="predict">{html}</div>' if "**Predict:**" in text else f"<blockquote>{html}</blockquote>"
 
     def details(self, text: str) -> str:
@@ -323,8 +335,6 @@ class Text:
             body = website_code.code(lines, "c")
         else:
             body = website_code.plain(block.code, lang)
-        if kind == "diff":
-            return frame(body, f"<b>{escape(' '.join(words[3:]))}</b>", f"from {words[1]} to {words[2]}")
         program = next((f"<b>{word[8:]}</b>" for word in words if word.startswith("program=")), "")
         label, what = {
             "output": lambda: (f"<kbd>{escape(words[2])}</kbd>", "prints"),
@@ -339,7 +349,8 @@ class Text:
         if view.file.endswith((".c", ".h")):
             at = [item.code for item in source(view.file).items if item.name in view.names] or at
         href = self.address(view.file) + (f"#L{at[0]}" if at else "")
-        label = f'<a href="{href}">{escape(view.file.rpartition("/")[2])}</a>'
+        file = re.search(r"(src/)?[^/]*$", view.file)
+        label = f'<a href="{href}">{escape(file[0] if file else "")}</a>'
         shown = website_steps.some([name for name in view.names if name not in ("top", "includes")] or view.names)
         label += f" <b>{escape(shown)}</b>" if shown else ""
         body = website_code.code(view.lines, website_code.language(view.file))
