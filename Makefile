@@ -89,9 +89,11 @@ $(B)/compile: always
 # --- Watching, comparing, testing: make test-07 ---
 
 # A chapter by itself is for somebody who builds it (tests/harness/teach.py); several files run side by side.
-run = $(sanitized) $(pytest) tests/tools/runtests.py
-run_one = $(sanitized) $(pytest) -m pytest -q
-sanitized = $(if $(SAN),TEST_TIME_FACTOR=$${TEST_TIME_FACTOR:-$(if $(filter thread,$(SAN)),8,4)} \
+# A limit is there for what hangs. Sanitizers make programs slow, and CI's machine may be.
+run = $(patience) $(sanitized) $(pytest) tests/tools/runtests.py
+run_one = $(patience) $(sanitized) $(pytest) -m pytest -q
+patience = TEST_TIME_FACTOR=$${TEST_TIME_FACTOR:-$(if $(SAN),$(if $(filter thread,$(SAN)),8,4),$(if $(CI),2,1))}
+sanitized = $(if $(SAN), \
     ASAN_OPTIONS=$${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1} \
     UBSAN_OPTIONS=$${UBSAN_OPTIONS:-print_stacktrace=1} TSAN_OPTIONS=$${TSAN_OPTIONS:-second_deadlock_stack=1} \
     $(if $(filter thread,$(SAN)),$$(setarch -R true 2>/dev/null && echo setarch -R)))
