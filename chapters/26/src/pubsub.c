@@ -53,7 +53,8 @@ static size_t sizes[2];       // bytes that `pubsub channels` writes for all nam
 static struct shared *channel_head;
 
 static struct topic **found; // the topics that find_listeners() has found
-static size_t num_found, max_found;
+static size_t num_found;
+static size_t max_found;
 
 // Makes the tables ready. Ends the program if it cannot.
 void pubsub_start(void) {

@@ -20,8 +20,8 @@ struct kind_of {
     const char *on, *off;
 };
 
-static const struct kind_of k_channels = {CHANNEL, "subscribe", "unsubscribe"},
-                            k_patterns = {PATTERN, "psubscribe", "punsubscribe"};
+static const struct kind_of k_channels = {CHANNEL, "subscribe", "unsubscribe"};
+static const struct kind_of k_patterns = {PATTERN, "psubscribe", "punsubscribe"};
 
 // Replies that the connection listens to the name now, or no more: nil where there was nothing to end.
 static void out_subscribed(const struct conn *conn, const char *what, const struct slice *name,
