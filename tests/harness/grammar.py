@@ -44,6 +44,7 @@ GRAMMAR: Dict[int, Dict[str, str]] = {
     },
     23: {"randomkey": "", "scan": "cursor *scan", "zscan": "key cursor *zscan"},
     25: {"multi": "", "exec": "", "discard": "", "watch": "+anykey", "unwatch": ""},
+    26: {"publish": "key text"},
 }  # fmt: skip
 TRANSACTIONS = GRAMMAR[25]  # cases/transactions.py draws them, where it knows who is in one
 OFTEN = {"zadd": 16, "set": 6, "get": 4, "expireat": 3, "pexpireat": 3, "zquery": 3, "zrem": 3, "copy": 2, "move": 2,

@@ -54,6 +54,7 @@ SINCE: Dict[int, Dict[bytes, int]] = {
     },
     23: {b"scan": -2, b"zscan": -3, b"randomkey": 1},
     25: {b"multi": 1, b"exec": 1, b"discard": 1, b"watch": -2, b"unwatch": 1},
+    26: {b"subscribe": -2, b"unsubscribe": -1, b"psubscribe": -2, b"punsubscribe": -1, b"publish": 3, b"pubsub": -2},
 }  # fmt: skip
 EVERY = {name: count for names in SINCE.values() for name, count in names.items()}
 
@@ -68,6 +69,7 @@ WITHOUT_KEYS = (
     b"keys", b"ping", b"echo", b"quit", b"hello", b"select", b"command", b"client", b"config", b"info", b"dbsize",
     b"flushdb", b"flushall", b"swapdb", b"randomkey", b"scan", b"time", b"auth", b"reset",
     b"multi", b"exec", b"discard", b"unwatch",
+    b"subscribe", b"unsubscribe", b"psubscribe", b"punsubscribe", b"publish", b"pubsub",
 )  # fmt: skip
 
 
@@ -92,6 +94,10 @@ class Simple(bytes):
 
 class Map(list):
     """A map of version 3: its pairs, in order."""
+
+
+class Push(list):
+    """What a connection gets that speaks version 3, without having asked for it now."""
 
 
 class Score:
@@ -270,6 +276,8 @@ def encode(value: object, version: int = 2) -> bytes:
     if isinstance(value, Map):
         head = b"%%%d\r\n" % len(value) if three else b"*%d\r\n" % (2 * len(value))
         return head + b"".join(encode(each, version) for pair in value for each in pair)
+    if isinstance(value, Push) and three:
+        return b">%d\r\n" % len(value) + b"".join(encode(each, version) for each in value)
     if isinstance(value, list):
         return b"*%d\r\n" % len(value) + b"".join(encode(each, version) for each in value)
     raise TypeError(f"not a value: {value!r}")
@@ -350,7 +358,7 @@ def _value(data: bytes, at: int, version: int, depth: int) -> Tuple[object, int]
         if data[end : end + 2] != b"\r\n":
             raise WireError(end, "a string must end with \\r\\n where its length says")
         return data[after:end], end + 2
-    if kind in (b"*", b"%", b"~"):
+    if kind in (b"*", b"%", b"~", b">"):
         if kind != b"*" and version == 2:
             raise WireError(at, "a type of version 3, which this connection has not asked for (HELLO 3)")
         items: List[object] = []
@@ -358,6 +366,8 @@ def _value(data: bytes, at: int, version: int, depth: int) -> Tuple[object, int]
         for _ in range(_size(text, at) * (2 if kind == b"%" else 1)):
             item, at = _value(data, at, version, depth + 1)
             items.append(item)
+        if kind == b">":
+            return Push(items), at
         return (items if kind != b"%" else Map(zip(items[::2], items[1::2]))), at
     if version == 3:
         if kind == b"=":
