@@ -28,7 +28,7 @@ ALONE_MB = 3 * LIMIT >> 20  # of memory for one client with such requests
 MOST = 5  # rows that one run has of a long table
 TIMES, BESIDE = 3, 6  # requests of a client in one go; clients that send theirs at once
 WORDS = {
-    "key": "k", "pair": "k v", "anykey": "k", "name": "m", "scored": "1 m", "value": "v", "score": "0", "offset": "0",
+    "key": "k", "text": "hi", "pair": "k v", "anykey": "k", "name": "m", "scored": "1 m", "value": "v", "score": "0", "offset": "0",
     "limit": "9223372036854775807", "seconds": "100", "ms": "100000", "pattern": "*", "end": "1", "place": "0",
     "int": "1", "more": "v", "amount": "1", "db": "1", "zero": "0", "date": "4000000000", "datems": "4000000000000",
     "cursor": "0", "fraction": "0.5", "start": "33000000", "flat": "k", "lex": "-",
@@ -50,8 +50,8 @@ def rows(chapter: int) -> List[Row]:
     table = resp.arity(chapter) if is_resp else {n: c for n, (since, c) in COMMANDS.items() if since <= chapter}
     for name, count in table.items():
         command = name.decode()
-        if command in ("quit", "auth", "hello", "reset"):  # they are about the connection
-            continue
+        if command in ("quit", "auth", "hello", "reset") or command.endswith("subscribe"):
+            continue  # they are about the connection
         signature = [word.lstrip("+") for word in SIGNATURES.get(command, "key").split() if word[0] != "*"]
         words = [part for word in signature for part in WORDS[word].split()][: None if count < 0 else count - 1]
         if words:
