@@ -30,7 +30,9 @@ first:
    lessons. Comments, blank lines and the *_check() functions do not count, nor do lines that hold nothing but a brace:
    where braces stand is style, what stands between them is what a reader has to understand. 21 may add more: it brings
    the commands that clients of Redis take for granted, some eighty of one pattern. Their new files begin with includes,
-   and server.h has a line for each function that others call.
+   and server.h has a line for each function that others call. So may 26: messages mean little before somebody can
+   listen, publish and be told of keys. What waits for a listener (inbox.c) and who listens (pubsub.c) are its idea, and
+   typed; the commands around them, two settings that are text and the names of events are taken.
 7. README.md's table of the road says how many lines of code each server has.
 
 Where server.c becomes the files of src/, what it had is looked for in all of them. `static` may go, `g_data.x` may be
@@ -57,7 +59,7 @@ ADDED_FREELY = ("include", "declaration", "assert", "directive")
 REMARKS = ("banner", "comment")
 MAX_FUNCTION = 60
 MAX_GROWTH = 450
-MAX_GROWTH_OF = {"21": 1770}
+MAX_GROWTH_OF = {"21": 1770, "26": 920}
 MAX_SHOWN = 12  # lines of a difference
 BLANK = "(a blank line)"
 
