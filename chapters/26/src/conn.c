@@ -30,6 +30,7 @@ enum {
     k_max_dropped = 4 << 20,   // bytes behind a bad message after which its client is cut off
     k_send_buffer = 128 << 10, // bytes that the kernel buffers for a client; Linux doubles it
     k_round_sent = 512 << 10,  // bytes of messages that are sent in a round
+    k_busy_sent = 64 << 10,    // while others wait for their turns
     k_send_cost = 1024,        // bytes that each write of them counts for, beside its own
 };
 
@@ -261,10 +262,13 @@ void connection_io(struct conn *conn) {
 }
 
 // Sends messages to those that have something to be sent, until it was enough for a round: they have no
-// turn, and need none. Those whose turn comes send them then.
+// turn, and need none. Those whose turn comes send them then. While others wait for their turns it is less:
+// what waits longer goes out with more behind it, in fewer writes.
 void send_messages(void) {
     struct conn *conn;
-    for (size_t work = 0; work < k_round_sent && (conn = next_to_send());) {
+    bool busy = !dlist_empty(&more_list) || !dlist_empty(&slow_list);
+    size_t most = busy ? k_busy_sent : k_round_sent;
+    for (size_t work = 0; work < most && (conn = next_to_send());) {
         size_t before = inbox_size(conn);
         if (conn->state == STATE_REQ && !conn->more) {
             try_flush_buffer(conn);
