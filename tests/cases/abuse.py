@@ -145,7 +145,7 @@ def requests_behind_a_blocked_write(chapter: int) -> None:
     data = encode(chapter, requests)
     ends = list(accumulate(len(encode(chapter, [request])) for request in requests))
     with start(chapter) as server, server.connect(rcvbuf=1 << 16) as conn:
-        sent = conn.send_some(data, 0.1)
+        sent = conn.send_some(data)
         whole = bisect_right(ends, sent)
         conn.expect_bytes(encode_replies(chapter, replies[:whole]))
         conn.unanswered.clear()
