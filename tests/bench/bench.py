@@ -53,6 +53,7 @@ class Scale:
     pairs: int  # in the set that is deleted
     insert: int  # keys inserted while another connection looks on
     expire: int  # keys that expire at one instant, and nobody asks for them
+    listeners: Tuple[int, ...]  # to one channel
     after: float  # seconds to look on after an event
     chapters: Tuple[int, ...]
 
@@ -69,15 +70,16 @@ class Scale:
 
 SCALES = {
     "quick": Scale(
-        "quick", 1, 0.05, (1000, 10_000), (1000,), 1000, 12_000, 12_000, 20_000, 20_000, 0.05, (4, 6, 8, 9, ALL[-1]),
+        "quick", 1, 0.05, (1000, 10_000), (1000,), 1000, 12_000, 12_000, 20_000, 20_000, (1, 100), 0.05,
+        (4, 6, 8, 9, ALL[-1]),
     ),
     "normal": Scale(
         "normal", 3, 0.3, (1000, 10_000, 100_000, 1_000_000), (1000, 10_000, 100_000),
-        100_000, 300_000, 1_000_000, 1_000_000, 1_000_000, 3.0, ALL,
+        100_000, 300_000, 1_000_000, 1_000_000, 1_000_000, (1, 100, 10_000), 3.0, ALL,
     ),
     "full": Scale(
         "full", 9, 1.0, (1000, 10_000, 100_000, 1_000_000, 10_000_000), (1000, 10_000, 100_000, 1_000_000),
-        1_000_000, 1_000_000, 1_000_000, 5_000_000, 1_000_000, 3.0, ALL,
+        1_000_000, 1_000_000, 1_000_000, 5_000_000, 1_000_000, (1, 100, 10_000), 3.0, ALL,
     ),
 }  # fmt: skip
 
@@ -244,11 +246,16 @@ def rate_table(report: Report, load: str, results: Rates) -> None:
     draw.bars(report.picture(slug, title), title, "requests a second", report.machine, groups)
 
 
-def rates(report: Report) -> None:
-    scale = report.scale
+def want_descriptors() -> None:
+    """Takes as many as the largest crowd needs, where we may. The servers and the load inherit it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < DESCRIPTORS <= hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, hard))  # the servers and the load inherit it
+        resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, hard))
+
+
+def rates(report: Report) -> None:
+    scale = report.scale
+    want_descriptors()
     parses = "chapters/17/src/batch.c"
     unaware = variant("17-unaware", "chapters/17/server.c", parses, "    if (batch.n > 1) {", "    if (false) {")
     echo = Candidate("echo", (str(BUILD / "echo"),), 0)
@@ -623,6 +630,54 @@ def expiry(report: Report) -> None:
                "percent of those set in 10 seconds", "./expire_lab, chapter 24", lab_courses())  # fmt: skip
 
 
+# ---- messages ----
+
+
+def processor_s(pid: int) -> float:
+    """Seconds of a processor that a server has taken, all its threads together."""
+    return sum(int(task.read_text().split()[0]) for task in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
+
+
+def messages(report: Report) -> None:
+    scale = report.scale
+    want_descriptors()
+    room = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - (DESCRIPTORS - max(scale.listeners))
+    sizes = [n for n in scale.listeners if n <= room]
+    cases = [(n, pipeline, c) for n in sizes for pipeline in (1, 100) for c in (chapter(26), *redis())]
+
+    def measure(case: Tuple[int, int, Candidate]) -> Result:
+        n, pipeline, candidate = case
+        with Server(candidate) as server:
+            if candidate.name == "redis":
+                server.ask("config", "set", "maxclients", str(max(sizes) + 50))
+            load: Options = {"mix": "publish", "listeners": n, "pipeline": pipeline}
+            server.load(**load, seconds=0)  # each listens once, and buffers have grown
+            before = processor_s(server.pid)
+            found = server.load(**load, seconds=scale.seconds)
+            return {**found, "us": (processor_s(server.pid) - before) * 1e6 / found["requests"]}
+
+    results = in_turns(scale.rounds, cases, measure)
+    report.say("## Messages\n")
+    report.say(
+        "One client publishes to a channel to which others listen, messages of 16 bytes: so many in one write, and "
+        "the next when all have heard all of them. Thousands a second, each counted once for everyone who hears it; "
+        "after how long it is heard; and what that costs of the server's processor, with the beginning and the end of "
+        f"the connections. Medians; rounds: {scale.rounds}. The load generator is one thread, which reads what all "
+        "hear.\n"
+    )
+    if len(sizes) < len(scale.listeners):
+        report.say(f"{max(scale.listeners):,} are left out, with fewer than {DESCRIPTORS:,} descriptors.\n")
+    rows = []
+    for (n, pipeline, candidate), runs in results.items():
+        rate = middle(runs, "rate")
+        base = [middle(results[n, pipeline, c], "rate") for c in redis()]
+        rows.append([f"{n:,}", str(pipeline), candidate.name, f"{rate / 1e3:.1f}",
+                     *(f"{rate / other:.2f}" for other in base), f"{middle(runs, 'p50_us'):,.0f}",
+                     f"{middle(runs, 'us'):.2f}"])  # fmt: skip
+    report.table(("listeners", "in one write", "server", "heard", *(["to Redis"] if redis() else []), "p50, us",
+                  "of the server's processor, us"), rows)  # fmt: skip
+
+
 # ---- memory ----
 
 CROWD = 500
@@ -687,7 +742,7 @@ def memory(report: Report) -> None:
     draw.bars(picture, "Bytes of memory", "bytes", report.machine, groups, log=True)
 
 
-SECTIONS = (rates, sorted_sets, structures, stalls, expiry, memory)
+SECTIONS = (rates, sorted_sets, structures, stalls, expiry, messages, memory)
 
 
 def main() -> None:

@@ -12,6 +12,10 @@
 //
 // --every MS makes a probe of it: one request at a time, and a pause before each. With --reconnect
 // each goes over a new connection, and its latency begins before connect().
+//
+// --listeners N opens as many connections more, which listen to the channel "news"; --mix publish then
+// sends there. A batch is complete when each of them has heard all of it. What is counted, and has a
+// latency, is a message that one of them has heard.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -47,14 +51,17 @@ enum op {
     OP_GET,
     OP_SET,
     OP_DEL,
-    OP_ZADD,   // a random score to a name, in the one set "zs"
-    OP_ZQUERY, // ten pairs from a score
-    OP_ZOFF,   // ten pairs at a random offset from a score
-    OP_EXPIRE, // a TTL that ends --ttl milliseconds after the start, for all keys at one instant
+    OP_ZADD,    // a random score to a name, in the one set "zs"
+    OP_ZQUERY,  // ten pairs from a score
+    OP_ZOFF,    // ten pairs at a random offset from a score
+    OP_EXPIRE,  // a TTL that ends --ttl milliseconds after the start, for all keys at one instant
+    OP_PUBLISH, // the value of the key, to --listeners
     NUM_OPS,
 };
 static const char *const k_ops[NUM_OPS] = {
-    "ping", "get", "set", "del", "zadd", "zquery", "zoff", "expire"};
+    "ping", "get", "set", "del", "zadd", "zquery", "zoff", "expire", "publish"};
+
+static const char k_channel[] = "news";
 
 enum {
     k_key_len = 16,
@@ -72,6 +79,7 @@ struct asked {
 
 struct conn {
     int fd;
+    bool listens; // then `rlen` is how much of the batch it has heard, and there are no buffers
     bool sending;
     int done; // replies of this batch that have come
     size_t wlen, wsent, rlen;
@@ -84,7 +92,7 @@ struct conn {
 static struct {
     uint16_t port;
     enum proto proto;
-    int conns, idle, pipeline;
+    int conns, idle, listeners, pipeline;
     double seconds;
     uint32_t first, keys;
     size_t value_size, large_size;
@@ -115,6 +123,10 @@ static struct {
     uint64_t histogram[k_buckets];
     int64_t max_ns;
     int64_t start_ns;
+    struct conn *conns, *listeners;
+    uint8_t *heard; // what each listener hears of a batch: a message for each request
+    size_t heard_size;
+    int have_heard; // listeners that have heard all of it
 } g_data = {.random = 88172645463325252};
 
 // ---- small things ----
@@ -272,6 +284,11 @@ static uint8_t *put_request(uint8_t *to, enum op op, uint32_t id) {
         }
         args[n] = offset, lens[n++] = digits;
         args[n] = "10", lens[n++] = 2;
+    } else if (op == OP_PUBLISH) {
+        put_value(value, id);
+        args[1] = k_channel, lens[1] = strlen(k_channel);
+        args[n] = (const char *)value;
+        lens[n++] = value_size(id);
     } else if (op == OP_EXPIRE) {
         args[0] = "pexpire", lens[0] = 7;
         long left_ms = opt.ttl_ms - (long)((now_ns() - g_data.start_ns) / 1000000);
@@ -338,6 +355,8 @@ static bool resp_ok(const struct asked *asked, const uint8_t *p, size_t n) {
     case OP_ZQUERY:
     case OP_ZOFF:
         return p[0] == '*';
+    case OP_PUBLISH:
+        return p[0] == ':' && atoi((const char *)p + 1) == opt.listeners;
     default:
         return p[0] == ':';
     }
@@ -437,8 +456,8 @@ static int open_connection(void) {
     return fd;
 }
 
-static void connect_conn(struct conn *conn) {
-    conn->fd = open_connection();
+// Has the epoll set report what comes on the connection.
+static void add_conn(struct conn *conn) {
     int one = 1;
     setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     if (fd_set_nb(conn->fd) < 0) {
@@ -446,6 +465,11 @@ static void connect_conn(struct conn *conn) {
     }
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = conn};
     epoll_ctl(g_data.epoll_fd, EPOLL_CTL_ADD, conn->fd, &event);
+}
+
+static void connect_conn(struct conn *conn) {
+    conn->fd = open_connection();
+    add_conn(conn);
 }
 
 static void init_connection(struct conn *conn) {
@@ -457,6 +481,39 @@ static void init_connection(struct conn *conn) {
     if (!conn->wbuf || !conn->asked) {
         die("malloc");
     }
+}
+
+// Adds to `heard` what each listener hears of a request.
+static void add_heard(uint32_t id) {
+    uint8_t *p = g_data.heard + g_data.heard_size;
+    p += sprintf((char *)p,
+                 "*3\r\n$7\r\nmessage\r\n$%zu\r\n%s\r\n$%zu\r\n",
+                 strlen(k_channel),
+                 k_channel,
+                 value_size(id));
+    put_value(p, id);
+    p += value_size(id);
+    memcpy(p, "\r\n", 2);
+    g_data.heard_size = (size_t)(p + 2 - g_data.heard);
+}
+
+// Opens a connection that listens, and waits until it does.
+static void init_listener(struct conn *conn) {
+    static const char confirmation[] = "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n";
+    const char *args[] = {"subscribe", k_channel};
+    size_t lens[] = {strlen(args[0]), strlen(args[1])}, size = sizeof(confirmation) - 1;
+    uint8_t request[64], reply[sizeof(confirmation)];
+    *conn = (struct conn){.fd = open_connection(), .listens = true};
+    size_t len = (size_t)(put_command(request, args, lens, 2) - request);
+    if (write_all(conn->fd, request, len) < 0) {
+        die("write");
+    }
+    if (read_full(conn->fd, reply, size) != (ssize_t)size ||
+        memcmp(reply, confirmation, size) != 0) {
+        msg("the server does not let a connection listen");
+        exit(1);
+    }
+    add_conn(conn);
 }
 
 // The pause before each request of a probe. A signal ends it.
@@ -477,6 +534,11 @@ static bool send_batch(struct conn *conn) {
         return false;
     }
     uint8_t *p = conn->wbuf;
+    g_data.heard_size = 0;
+    g_data.have_heard = 0;
+    for (int i = 0; i < opt.listeners; i++) {
+        g_data.listeners[i].rlen = 0;
+    }
     for (int i = 0; i < opt.pipeline; i++) {
         // A last batch that is not full asks for the last key again.
         uint32_t last = opt.keys - 1;
@@ -489,6 +551,9 @@ static bool send_batch(struct conn *conn) {
         enum op op = choose_op();
         conn->asked[i] = (struct asked){.id = id, .op = (uint8_t)op};
         p = put_request(p, op, id);
+        if (op == OP_PUBLISH) {
+            add_heard(id);
+        }
     }
     conn->wlen = (size_t)(p - conn->wbuf);
     conn->wsent = 0;
@@ -499,6 +564,42 @@ static bool send_batch(struct conn *conn) {
     }
     flush(conn);
     return true;
+}
+
+static void count(int64_t latency, int n) {
+    g_data.histogram[bucket_of(latency)] += (uint64_t)n;
+    g_data.requests += (uint64_t)n;
+    if (n > 0 && latency > g_data.max_ns) {
+        g_data.max_ns = latency;
+    }
+}
+
+__attribute__((noreturn)) static void closed(void) {
+    msg("the server closed the connection");
+    exit(1);
+}
+
+// Reads and checks what a listener hears. Returns whether it has heard the batch, and is the last that has.
+static bool hear(struct conn *conn) {
+    static uint8_t buf[1 << 18];
+    ssize_t n = read(conn->fd, buf, sizeof(buf));
+    if (n < 0 && errno == EAGAIN) {
+        return false;
+    }
+    if (n <= 0) {
+        closed();
+    }
+    if ((size_t)n > g_data.heard_size - conn->rlen ||
+        memcmp(buf, g_data.heard + conn->rlen, (size_t)n) != 0) {
+        msg("a listener hears what was not published");
+        exit(1);
+    }
+    conn->rlen += (size_t)n;
+    if (conn->rlen < g_data.heard_size) {
+        return false;
+    }
+    count(now_ns() - g_data.conns[0].sent_ns, opt.pipeline);
+    return ++g_data.have_heard == opt.listeners && g_data.conns[0].done == opt.pipeline;
 }
 
 // Reads and checks. Returns whether the batch is complete.
@@ -512,8 +613,7 @@ static bool receive(struct conn *conn) {
         return false;
     }
     if (n <= 0) {
-        msg("the server closed the connection");
-        exit(1);
+        closed();
     }
     conn->rlen += (size_t)n;
     int64_t latency = now_ns() - conn->sent_ns;
@@ -524,10 +624,8 @@ static bool receive(struct conn *conn) {
         used += size;
         conn->done++;
     }
-    g_data.histogram[bucket_of(latency)] += (uint64_t)(conn->done - before);
-    g_data.requests += (uint64_t)(conn->done - before);
-    if (conn->done > before && latency > g_data.max_ns) {
-        g_data.max_ns = latency;
+    if (opt.listeners == 0) {
+        count(latency, conn->done - before);
     }
     conn->rlen -= used;
     memmove(conn->rbuf, conn->rbuf + used, conn->rlen);
@@ -535,7 +633,7 @@ static bool receive(struct conn *conn) {
         msg("%zu bytes more than were asked for", conn->rlen);
         exit(1);
     }
-    return conn->done == opt.pipeline;
+    return conn->done == opt.pipeline && g_data.have_heard == opt.listeners;
 }
 
 // ---- main ----
@@ -547,10 +645,11 @@ static void on_signal(int sig) {
 
 __attribute__((noreturn)) static void usage(const char *program) {
     msg("usage: %s [--port N] [--proto world|raw|echo|status|tagged|resp] [--conns N] [--idle N]\n"
-        "    [--pipeline N] [--seconds S] [--keys N] [--value-size N] [--mix OP=WEIGHT,...] "
+        "    [--listeners N] [--pipeline N] [--seconds S] [--keys N] [--value-size N] [--mix "
+        "OP=WEIGHT,...] "
         "[--fill [--first N]]\n"
         "    [--large SIZE] [--offset-max N] [--ttl MS] [--every MS [--reconnect]]\n"
-        "ops: ping get set del zadd zquery zoff expire",
+        "ops: ping get set del zadd zquery zoff expire; publish, alone, with listeners",
         program);
     exit(2);
 }
@@ -579,6 +678,7 @@ static void parse_options(int argc, char **argv) {
         {"proto", 1, 0, 'P'},
         {"conns", 1, 0, 'c'},
         {"idle", 1, 0, 'i'},
+        {"listeners", 1, 0, 'L'},
         {"pipeline", 1, 0, 'd'},
         {"seconds", 1, 0, 's'},
         {"keys", 1, 0, 'k'},
@@ -610,6 +710,9 @@ static void parse_options(int argc, char **argv) {
             break;
         case 'i':
             opt.idle = atoi(optarg);
+            break;
+        case 'L':
+            opt.listeners = atoi(optarg);
             break;
         case 'd':
             opt.pipeline = atoi(optarg);
@@ -656,17 +759,19 @@ static void parse_options(int argc, char **argv) {
     }
     if (optind < argc || opt.conns < 1 || opt.pipeline < 1 || opt.pipeline > k_max_batch ||
         opt.keys < 1 || opt.offset_max < 1 || (opt.every_ms && opt.conns * opt.pipeline > 1) ||
+        opt.weights[OP_PUBLISH] != (opt.listeners > 0 ? opt.weight_sum : 0) ||
+        (opt.listeners > 0 && (opt.conns > 1 || opt.proto != PROTO_RESP)) ||
         (opt.reconnect && !opt.every_ms)) {
         usage(argv[0]);
     }
 }
 
 // Serves the connections until each has finished its last batch.
-static void run(struct conn *conns) {
+static void run(void) {
     int64_t end_ns = now_ns() + (int64_t)(opt.seconds * 1e9);
     int active = 0;
     for (int i = 0; i < opt.conns; i++) {
-        active += send_batch(&conns[i]);
+        active += send_batch(&g_data.conns[i]);
     }
     struct epoll_event events[256];
     while (active > 0) {
@@ -679,7 +784,9 @@ static void run(struct conn *conns) {
             if (events[i].events & EPOLLOUT) {
                 flush(conn);
             }
-            if (events[i].events & ~(uint32_t)EPOLLOUT && receive(conn)) {
+            if (conn->listens && hear(conn)) {
+                active -= !send_batch(&g_data.conns[0]);
+            } else if (!conn->listens && events[i].events & ~(uint32_t)EPOLLOUT && receive(conn)) {
                 active -= !send_batch(conn);
             }
         }
@@ -700,14 +807,19 @@ int main(int argc, char **argv) {
     for (int i = 0; i < opt.idle; i++) {
         open_connection();
     }
-    struct conn *conns = calloc((size_t)opt.conns, sizeof(*conns));
+    g_data.listeners = calloc((size_t)opt.listeners + 1, sizeof(*g_data.listeners));
+    g_data.heard = malloc((size_t)opt.pipeline * (64 + opt.value_size + opt.large_size));
+    for (int i = 0; i < opt.listeners; i++) {
+        init_listener(&g_data.listeners[i]);
+    }
+    g_data.conns = calloc((size_t)opt.conns, sizeof(*g_data.conns));
     for (int i = 0; i < opt.conns; i++) {
-        init_connection(&conns[i]);
+        init_connection(&g_data.conns[i]);
     }
 
     g_data.next_id = opt.first;
     g_data.start_ns = now_ns();
-    run(conns);
+    run();
     double seconds = (double)(now_ns() - g_data.start_ns) / 1e9;
     double n = g_data.requests ? (double)g_data.requests : NAN;
     printf("{\"requests\": %llu, \"missing\": %llu, \"seconds\": %.6f, \"rate\": %.1f, "
