@@ -12,7 +12,13 @@ assert vector_servers  # a fixture
 # What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
 # python3 tests/tools/play.py --show 26. The rules are in book/protocol.md.
 SESSIONS = [
-    "26-demo",
+    "26-demo", "26-publish", "26-patterns", "26-unsubscribe", "26-pubsub", "26-listener", "26-restricted", "26-multi",
+    # what happens to keys
+    "26-classes", "26-events", "26-expired",
+    pytest.param("26-order", marks=pytest.mark.ours("Redis 7.0 has some events behind the reply, or within it")),
+    # whoever does not read
+    "26-settings", "26-slow", "26-client-list",
+    pytest.param("26-bounds", marks=pytest.mark.ours("Redis has no such bound")),
 ]  # fmt: skip
 
 
