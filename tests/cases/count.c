@@ -1,7 +1,7 @@
 // count.c: preloaded into a server (LD_PRELOAD), it counts calls in the file that COUNT_FILE names:
 // seven u64 in the order of the machine, for poll (and epoll_wait), accept, read and write (on sockets;
-// recv and send count as these), and epoll_ctl; then the bytes that memmove has moved, and the most calls
-// of accept between two polls.
+// recv, send and sendmsg count as these), and epoll_ctl; then the bytes that memmove has moved, and the
+// most calls of accept between two polls.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -116,6 +116,12 @@ ssize_t send(int fd, const void *buf, size_t n, int flags) {
     ssize_t (*next)(int, const void *, size_t, int) = dlsym(RTLD_NEXT, "send");
     g_counts[WRITES]++;
     return next(fd, buf, n, flags);
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
+    ssize_t (*next)(int, const struct msghdr *, int) = dlsym(RTLD_NEXT, "sendmsg");
+    g_counts[WRITES]++;
+    return next(fd, message, flags);
 }
 
 void *memmove(void *to, const void *from, size_t n) {

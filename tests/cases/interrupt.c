@@ -17,6 +17,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static atomic_uint g_state = 1;
@@ -90,6 +91,28 @@ ssize_t send(int fd, const void *buf, size_t n, int flags) {
         return -1;
     }
     return interrupted() ? -1 : next(fd, buf, part(n), flags);
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
+    ssize_t (*next)(int, const struct msghdr *, int) = dlsym(RTLD_NEXT, "sendmsg");
+    if (next_random() % 4 == 0 && (fcntl(fd, F_GETFL) & O_NONBLOCK)) {
+        errno = EAGAIN;
+        return -1;
+    }
+    if (interrupted()) {
+        return -1;
+    }
+    struct iovec some[8]; // the first parts, as far as they are moved
+    size_t n = 0, left = part(8000);
+    for (; n < 8 && n < message->msg_iovlen && left > 0; n++) {
+        some[n] = message->msg_iov[n];
+        some[n].iov_len = some[n].iov_len < left ? some[n].iov_len : left;
+        left -= some[n].iov_len;
+    }
+    struct msghdr shorter = *message;
+    shorter.msg_iov = some;
+    shorter.msg_iovlen = n;
+    return next(fd, &shorter, flags);
 }
 
 int accept(int fd, struct sockaddr *addr, socklen_t *len) {

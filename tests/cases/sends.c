@@ -55,12 +55,22 @@ int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout) {
     return next(epfd, events, max, timeout);
 }
 
-ssize_t send(int fd, const void *buf, size_t n, int flags) {
-    ssize_t (*next)(int, const void *, size_t, int) = dlsym(RTLD_NEXT, "send");
+static void note(int fd) {
     if (g_log->n < k_max_sends) {
         g_log->sends[g_log->n].round = g_log->rounds;
         g_log->sends[g_log->n].fd = (uint64_t)fd;
         g_log->n++;
     }
+}
+
+ssize_t send(int fd, const void *buf, size_t n, int flags) {
+    ssize_t (*next)(int, const void *, size_t, int) = dlsym(RTLD_NEXT, "send");
+    note(fd);
     return next(fd, buf, n, flags);
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
+    ssize_t (*next)(int, const struct msghdr *, int) = dlsym(RTLD_NEXT, "sendmsg");
+    note(fd);
+    return next(fd, message, flags);
 }

@@ -37,7 +37,7 @@ STARTS = "starts_where_it_is_told"  # without it nothing else can be tested
 FIRST = ("test_03", "test_05", "test_06", "resp", "test_04")  # nothing works without these
 LESSONS = (
     "test_07", "test_08", "test_09", "test_11", "test_12", "test_13", "files", "turns", "ttl", "keyspace", "scan",
-    "expiry", "transactions", "batches", "crowd", "loans",
+    "expiry", "transactions", "pubsub", "inboxes", "events", "batches", "crowd", "loans",
 )  # fmt: skip
 
 
