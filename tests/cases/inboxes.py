@@ -354,12 +354,19 @@ def a_round_sends_a_part(chapter: int) -> None:
 
 @case(since=26, inside=True)
 def a_publish_to_very_many_is_slow(chapter: int) -> None:
-    """One listener has 6000 patterns that fit. Six clients publish at once: one of them in a round."""
-    sends, n = Sends(), 6000
+    """One listener has thousands of patterns that fit, which take long to compare; then shorter ones, which do not: but
+    to deliver does. Six clients publish at once: one of them in a round."""
+    for n, form in ((6000, "[x%06d]*"), (5000, "[x%04x]*")):
+        one_in_a_round(chapter, n, form)
+
+
+def one_in_a_round(chapter: int, n: int, form: str) -> None:
+    """Six clients publish to so many patterns."""
+    sends = Sends()
     with start(chapter, env=sends.env) as server, ExitStack() as stack:
         ear = stack.enter_context(server.connect())
         conns = [stack.enter_context(server.connect()) for _ in range(6)]
-        many_patterns(ear, n)
+        many_patterns(ear, n, form)
         for conn in conns:
             asks(conn, ("get k", NIL))
         with paused(server):
@@ -374,7 +381,7 @@ def a_publish_to_very_many_is_slow(chapter: int) -> None:
         publishers = sorted(first)[-6:]
         seen = [first[fd] for fd in publishers]
         if len(set(seen)) < 6:
-            fail(f"six clients published to {n} at once, and were answered in the rounds {seen}",
+            fail(f"six clients published to {n} patterns at once, and were answered in the rounds {seen}",
                  "a delivery is work: is its price known before it is paid?", "6 rounds, one for each")  # fmt: skip
 
 
@@ -694,3 +701,20 @@ def the_worst_a_listener_can_do(chapter: int) -> None:
             many_patterns(ear, 20_000)
             holds("to publish what fits none of 20,000 patterns, 300 times in a transaction", nothing,
                   answers(array("multi") + array("publish", "none", "y") * 300 + array("exec") + end))  # fmt: skip
+
+
+@case(since=26, inside=True, perhaps="what is sent waits no more: look then, too, whether it is still too much")
+def whoever_has_read_in_time_stays(chapter: int) -> None:
+    """Nothing else is published to a listener that reads what was too much for it; it is closed neither for that nor
+    for what comes later."""
+    clock = Clock()
+    with clock.server(chapter) as server, ExitStack() as stack:
+        other = stack.enter_context(server.connect())
+        asks(other, (f"config set {LIMITS} 'pubsub 0 1mb 10'", OK))
+        slow = waits(stack, server, other, 20)
+        clock.step(9_000)
+        told(slow, *[("message", "x", filled(200_000))] * 20)
+        clock.step(100_000)
+        assert not nobody(other), "it has read all in time, and nothing more came"
+        more(other, 1)
+        told(slow, ("message", "x", filled(200_000)))
