@@ -1,18 +1,15 @@
 """26-near-cache: a cache that keeps values until it is told of a change: never an old one, few requests."""
 from __future__ import annotations
 
-import fcntl
 import os
 import select
 import signal
 import socket
-import struct
 import subprocess
-import termios
 import threading
 import time
 from contextlib import contextmanager, suppress
-from typing import Callable, Dict, Iterator, List
+from typing import Callable, Dict, Iterator, List, Sequence
 
 from grading import Submission, points
 from harness import Conn, Err, Server, limit
@@ -27,12 +24,16 @@ class Pair:
 
     def __init__(self, cache: socket.socket, server: socket.socket) -> None:
         self.cache, self.server = cache, server
-        self.port = cache.getpeername()[1]  # of the cache
+        self.ends = [(sock.getsockname()[1], sock.getpeername()[1]) for sock in (cache, server)]  # our port, and theirs
 
-    def has_come(self) -> bool:
-        """Is all that we have sent in the cache's socket, or read from it?"""
-        unsure = struct.unpack("i", fcntl.ioctl(self.cache, termios.TIOCOUTQ, bytes(4)))[0]  # sent, not acknowledged
-        return unsure == 0 or row_of(self.port, self.cache.getsockname()[1]).get("unread", unsure) >= unsure
+    def is_quiet(self) -> bool:
+        """Is nothing on its way, in either direction? What is in the cache's socket has come, be it read or not."""
+        for ours, theirs in self.ends:
+            for one, other in ((ours, theirs), (theirs, ours)):
+                sent = row_of(one, other).get("unacknowledged", 0)
+                if sent > row_of(other, one).get("unread", 0):
+                    return False
+        return not select.select([self.cache, self.server], [], [], 0)[0]
 
 
 class Proxy:
@@ -67,15 +68,23 @@ class Proxy:
         with self.lock:
             with suppress(OSError):
                 pair.cache.shutdown(socket.SHUT_RDWR)
-            wait(lambda: row_of(pair.port, self.port).get("state", CLOSE_WAIT) >= CLOSE_WAIT)
+            ours, theirs = pair.ends[0]
+            wait(lambda: row_of(theirs, ours).get("state", CLOSE_WAIT) >= CLOSE_WAIT)
             self._end(pair)
 
     def hear(self, what: List[bytes]) -> None:
         """Waits until all that the server has said is in the cache's sockets, with this in it."""
         wait(lambda: all(each in self.told for each in what))
+        wait(self.is_quiet)
+
+    def is_quiet(self) -> bool:
         with self.lock:
-            for pair in self.pairs:
-                wait(pair.has_come)
+            return all(pair.is_quiet() for pair in self.pairs)
+
+    def begin(self, at: int, act: Callable[[], List[bytes]]) -> None:
+        """Counts the pieces from here on."""
+        with self.lock:
+            self.pieces, self.at, self.act = 0, at, act
 
     def _end(self, pair: Pair) -> None:
         if pair in self.pairs:
@@ -150,12 +159,13 @@ def wait(condition: Callable[[], bool]) -> None:
 
 
 def row_of(port: int, peer: int) -> Dict[str, int]:
-    """What /proc/net/tcp says of one side of a connection: its state, and the bytes that it has not read."""
+    """What /proc/net/tcp says of one side of a connection: its state, and bytes in its queues."""
     with open("/proc/net/tcp") as file:
         for line in file:
             words = line.split(maxsplit=5)
             if words[1].endswith(f":{port:04X}") and words[2].endswith(f":{peer:04X}"):
-                return {"state": int(words[3], 16), "unread": int(words[4].partition(":")[2], 16)}
+                sent, unread = words[4].split(":")
+                return {"state": int(words[3], 16), "unacknowledged": int(sent, 16), "unread": int(unread, 16)}
     return {}
 
 
@@ -213,6 +223,13 @@ class Cached:
         listens = lines["pubsub_channels"] != "0" or lines["pubsub_patterns"] != "0"
         return [key.encode() + b"\r\n" for key in keys.split()] if listens else []
 
+    def rest(self) -> None:
+        """Waits until all that the cache has said is answered, and the answer is in its socket."""
+        wait(self.proxy.is_quiet)
+        for _ in range(2):
+            self.conn.ask("ping")
+        wait(self.proxy.is_quiet)
+
     def info(self) -> Dict[str, str]:
         text = bytes(self.conn.ask("info", "stats")).decode()  # type: ignore[call-overload]
         return dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
@@ -236,8 +253,11 @@ class Cached:
 
 
 @contextmanager
-def cached(work: Submission) -> Iterator[Cached]:
+def cached(work: Submission, keys: Sequence[str] = (), value: str = "v") -> Iterator[Cached]:
+    """A server that has these keys, and a cache that has just begun."""
     with Server(26, env={"IDLE_TIMEOUT_MS": "0"}) as server, server.connect() as conn:
+        for key in keys:
+            conn.ask("set", key, value)
         proxy = Proxy(server)
         try:
             cache = Cached(work, server, proxy, conn)
@@ -253,9 +273,7 @@ def cached(work: Submission) -> Iterator[Cached]:
 def test_few(work: Submission) -> None:
     """Twenty keys, half of them not there, are asked for fifty times each; then one of them changes."""
     keys = [f"key:{i}" for i in range(20)]
-    with cached(work) as cache:
-        for key in keys[:10]:
-            cache.conn.ask("set", key, "v")
+    with cached(work, keys[:10]) as cache:
         before = cache.lookups()
         for key in keys:
             cache.expect(key, "v" if key in keys[:10] else "(nil)", "asked for the first time")
@@ -318,20 +336,19 @@ def test_values(work: Submission) -> None:
 def test_moments(work: Submission) -> None:
     """While a key is asked for the first time, another client sets it: before the request passes, before the reply
     does, and so on, one moment for each key. Then it is asked for again."""
-    with cached(work) as cache:
+    with cached(work, [f"key:{at}" for at in range(12)], "old") as cache:
         cache.ask("first")
         for at in range(12):
             key, happened = f"key:{at}", []
-            cache.conn.ask("set", key, "old")
 
             def act() -> List[bytes]:
                 happened.append(True)
                 return cache.change(f"set {key} new", key)
 
-            with cache.proxy.lock:
-                cache.proxy.pieces, cache.proxy.at, cache.proxy.act = 0, at, act
+            cache.rest()
+            cache.proxy.begin(at, act)
             cache.ask(key)
-            cache.proxy.hear([])
+            cache.rest()
             if not happened:
                 break
             cache.expect(key, "new", f"{key} was set before piece {at + 1} of what you and the server said about it")
@@ -345,7 +362,8 @@ def test_lost(work: Submission) -> None:
     """Each connection of the cache is cut, one after the other; then, in the middle of a question; then the server is
     another one. Each time a key changes while nobody can tell the cache, and once more afterwards."""
     missed = "what is kept when a connection is lost, and whom does the new one tell?"
-    with cached(work) as cache:
+    with cached(work, ["k", "other"]) as cache:
+        cache.ask("k")
         for number in range(len(cache.proxy.pairs) or 1):
             cache.conn.ask("set", "k", "old")
             cache.ask("k")
@@ -361,9 +379,8 @@ def test_lost(work: Submission) -> None:
                 cache.proxy.cut(pair)
             return []
 
-        with cache.proxy.lock:
-            cache.proxy.pieces, cache.proxy.at, cache.proxy.act = 0, 0, cut
-        cache.conn.ask("set", "other", "v")
+        cache.rest()
+        cache.proxy.begin(0, cut)
         cache.expect("other", "v", "the connection was cut in the middle of the question", missed)
         cache.proxy.at = -1
         cache.ask("k")
