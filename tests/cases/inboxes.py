@@ -15,6 +15,7 @@ from harness.resp import NIL, OK, PONG, array
 from . import case
 from .clock import IDLE, Clock, closed_now, open_still
 from .memory import Memory
+from .pauses import flags
 from .pubsub import RESET, ends, listens, pushed, says, talking, told
 from .replies import LIMIT, MIB, filled
 from .resp import asks, hello
@@ -718,3 +719,29 @@ def whoever_has_read_in_time_stays(chapter: int) -> None:
         assert not nobody(other), "it has read all in time, and nothing more came"
         more(other, 1)
         told(slow, ("message", "x", filled(200_000)))
+
+
+@case(since=26)
+def a_slow_listener_whose_request_is_held(chapter: int) -> None:
+    """A pause holds its request, and more happens than its socket takes. When it reads and the pause ends, all of that
+    comes, then the reply; others who were held are answered, too."""
+    with start(chapter) as server, ExitStack() as stack:
+        slow = stack.enter_context(server.connect(rcvbuf=SMALL))
+        conn, held, other = [stack.enter_context(server.connect()) for _ in range(3)]
+        hello(slow, 3)
+        listens(slow, "__keyevent@0__:keymiss")
+        asks(conn, ("config set notify-keyspace-events Em", OK), ("client pause 1000000 write", OK))
+        for one in (slow, held):
+            one.send(asked(chapter, "incr", "n"))
+            wait_until(lambda: flags(conn, one) in ("b", "Pb"), "its request is held")  # noqa: B023
+        names = [filled(200_000, tag) for tag in range(20)]
+        for name in names:
+            other.ask("get", name, expect=None)
+        messages = b"".join(resp.encode(pushed(slow, ("message", "__keyevent@0__:keymiss", name)), 3) for name in names)
+        slow.expect_bytes(messages[:100_000])
+        other.ask("ping", expect=PONG)
+        asks(conn, ("client unpause", OK))
+        slow.expect_bytes(messages[100_000:])
+        slow.recv(ANY)
+        held.recv(ANY)
+        other.ask("get", "n", expect=b"2")
