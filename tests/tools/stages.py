@@ -30,9 +30,9 @@ first:
    lessons. Comments, blank lines and the *_check() functions do not count, nor do lines that hold nothing but a brace:
    where braces stand is style, what stands between them is what a reader has to understand. 21 may add more: it brings
    the commands that clients of Redis take for granted, some eighty of one pattern. Their new files begin with includes,
-   and server.h has a line for each function that others call. So may 26: messages mean little before somebody can
-   listen, publish and be told of keys. What waits for a listener (inbox.c) and who listens (pubsub.c) are its idea, and
-   typed; the commands around them, two settings that are text and the names of events are taken.
+   and server.h has a line for each function that others call. So may 26: a message needs a table of those
+   who listen, an inbox, the commands, a limit that can be set, and the names of events. The way of a message through
+   them is the idea, and typed; most of the table, the commands, two settings that are text and the names are taken.
 7. README.md's table of the road says how many lines of code each server has.
 
 Where server.c becomes the files of src/, what it had is looked for in all of them. `static` may go, `g_data.x` may be
