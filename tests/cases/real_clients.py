@@ -144,6 +144,54 @@ def redis_cli_and_transactions(chapter: int) -> None:
             fail(f"redis-cli with a transaction on standard input prints\n{shown}")
 
 
+@case(since=26)
+def redis_cli_listens(chapter: int) -> None:
+    """Messages as they come, in either version, to a file and to a terminal, until it is interrupted."""
+    needs("redis-cli")
+    with start(chapter) as server, server.connect() as conn:
+        for version in ("-2", "-3"):
+            for command, name, head, count in (
+                ("subscribe", "news", '1) "message"\n2) "news"\n3) ', ["pubsub", "numsub", "other"]),
+                ("psubscribe", "n*", '1) "pmessage"\n2) "n*"\n3) "news"\n4) ', ["pubsub", "numpat"]),
+            ):  # fmt: skip
+                shown = f'1) "{command}"\n2) "{name}"\n3) (integer) 1\n1) "{command}"\n2) "other"\n3) (integer) 2\n'
+                shown += f'{head}"hi"\n{head}"two\\r\\nlines"\n'
+                words = ["redis-cli", "-p", str(server.port), version, "--no-raw", command, name, "other"]
+                with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+                    try:
+                        wait_until(lambda: conn.ask(*count) in (2, [b"other", 1]), "redis-cli listens")
+                        conn.ask("publish", "news", "hi", expect=1)
+                        conn.ask("publish", "news", "two\r\nlines", expect=1)
+                        printed = printed_by(process, shown.count("\n") + 1)
+                    finally:
+                        process.kill()
+                if re.sub("(?m)^Reading messages.*\n", "", printed) != shown:
+                    fail(f"{shlex.join(words)} prints\n{printed}\nnot\n{shown}")
+                wait_until(lambda: conn.ask("publish", "news", "late") == 0, "redis-cli has gone")
+        with on_a_terminal(server) as (_, terminal):
+            _shows(terminal, f"127.0.0.1:{server.port}> ")
+            os.write(terminal, b"subscribe news\r")
+            _shows(terminal, "3) (integer) 1")
+            conn.ask("publish", "news", "on a terminal", expect=1)
+            _shows(terminal, '3) "on a terminal"')
+            os.write(terminal, b"\3")
+            wait_until(lambda: conn.ask("publish", "news", "late") == 0, "redis-cli listens no more after Ctrl-C")
+
+
+def printed_by(process: "subprocess.Popen[bytes]", lines: int) -> str:
+    """What a program prints, up to so many lines."""
+    assert process.stdout
+    printed, end = b"", time.monotonic() + limit(5)
+    while printed.count(b"\n") < lines:
+        if not select.select([process.stdout], [], [], max(0, end - time.monotonic()))[0]:
+            break
+        some = os.read(process.stdout.fileno(), 4096)
+        if not some:
+            break
+        printed += some
+    return printed.decode(errors="backslashreplace")
+
+
 @case(since=21, time_limit=120)
 def redis_cli_pipe(chapter: int) -> None:
     """Mass insertion, and every reply is counted: a million commands where CI is set."""
@@ -299,6 +347,12 @@ def redis_py_and_keys(chapter: int) -> None:
     ask_through_redis_py(chapter, "redis_py_keys.py")
 
 
+@case(since=26)
+def redis_py_and_messages(chapter: int) -> None:
+    """real/redis_py_pubsub.py: get_message, handlers, listen, run_in_thread, messages of keys."""
+    ask_through_redis_py(chapter, "redis_py_pubsub.py")
+
+
 def ask_through_redis_py(chapter: int, script: str) -> None:
     found = subprocess.run(["sh", str(ROOT / "tests/tools/findpython.sh"), "redis"], stdout=subprocess.PIPE, text=True,
                            stderr=subprocess.DEVNULL)  # fmt: skip
@@ -322,7 +376,19 @@ def phpredis(chapter: int) -> None:
 @case(since=21)
 def node_redis(chapter: int) -> None:
     """real/node_redis.js: strings, sorted sets, deadlines, what `client info` says, transactions or what it gets for
-    `multi`. The module is looked for where NODE_PATH says, else where Debian has it."""
+    `multi`."""
+    ask_through_node_redis(chapter, "node_redis.js")
+
+
+@case(since=26)
+def node_redis_and_messages(chapter: int) -> None:
+    """real/node_redis_pubsub.js: duplicate, subscribe with one or several listeners, pSubscribe, messages of any bytes,
+    thousands of them, and the end of all."""
+    ask_through_node_redis(chapter, "node_redis_pubsub.js")
+
+
+def ask_through_node_redis(chapter: int, script: str) -> None:
+    """The module is looked for where NODE_PATH says, else where Debian has it."""
     needs("node")
     path = os.environ.get("NODE_PATH", "/usr/share/nodejs")
     found = subprocess.run(
@@ -331,7 +397,7 @@ def node_redis(chapter: int) -> None:
     if found.returncode:
         left_out("node-redis")
     with start(chapter) as server:
-        run(["node", str(HERE / "real/node_redis.js")], NODE_PATH=path, PORT=str(server.port),
+        run(["node", str(HERE / "real" / script)], NODE_PATH=path, PORT=str(server.port),
             TRANSACTIONS=transactions(chapter))  # fmt: skip
 
 
