@@ -169,14 +169,15 @@ def the_end_of_all_subscriptions(chapter: int) -> None:
 
 def ends(conn: Conn, word: str, names: Sequence[str], left: int) -> None:
     """Listens to none of these any more, which are all that there are; so many others are left."""
-    conn.send(asked(conn.chapter, word))
-    seen = []
-    for i in range(len(names)):
-        came = conn.recv()
-        assert isinstance(came, list) and came[0] == word.encode() and came[2] == len(names) - 1 - i + left, came
-        seen.append(came[1].decode())
-    if Counter(seen) != Counter(names):
+    conn.send(array(word) + array("ping", "end"))
+    came = up_to(conn, b"end")
+    kind = b">" if conn.version == 3 else rb"\*"
+    form = rb"%s3\r\n\$\d+\r\n%s\r\n\$\d+\r\n(.+)\r\n:(\d+)\r\n" % (kind, word.encode())
+    seen = re.findall(form, came)
+    if Counter(name.decode() for name, _ in seen) != Counter(names):
         fail(f"{word} confirms {len(seen)} names, {len(set(seen))} of them different", expected="each name once")
+    if [int(count) for _, count in seen] != [len(names) - 1 - i + left for i in range(len(names))]:
+        fail(f"{word} counts {[int(count) for _, count in seen]}", expected=f"one less each time, down to {left}")
 
 
 @case(since=26)
@@ -1039,8 +1040,8 @@ def up_to(conn: Conn, mark: bytes) -> bytes:
     while not conn.buffer.endswith(until):
         if conn.ended or not conn._fill(time.monotonic() + limit(5)):
             fail(f"no answer comes to a ping; so far {bytes(conn.buffer[-300:])!r}")
-    data = bytes(conn.buffer)
-    conn.buffer.clear()
+    data = conn.recv_exactly(len(conn.buffer))
+    conn.unanswered.clear()
     return data
 
 
