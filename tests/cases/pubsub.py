@@ -1075,3 +1075,16 @@ def end_of(data: bytes, at: int) -> int:
     """Where the value's head ends, and of a string its bytes."""
     end = data.index(b"\r\n", at) + 2
     return end + int(data[at + 1 : end]) + 2 if data[at : at + 1] == b"$" and data[at + 1 : at + 2] != b"-" else end
+
+
+@case(since=26)
+def whoever_is_killed_hears_nothing_more(chapter: int) -> None:
+    """Not even what is published by the next request in the same write."""
+    with talking(chapter, 3) as (one, two, conn):
+        listens(one, "x")
+        listens(two, "x*", kind="psubscribe")
+        requests = [["publish", "x", "hi"], ["client", "kill", "type", "pubsub"], ["publish", "x", "no"]]
+        conn.pipeline(requests, expect=[2, 2, 0])
+        for each, row in ((one, "message x hi"), (two, "pmessage x* x hi")):
+            if each.read_to_end() not in (b"", resp.encode(pushed(each, row), 2)):
+                fail("a listener that is killed is sent more than what was published before")
