@@ -238,20 +238,10 @@ static void close_server(struct server *server) {
     buf_dispose(&server->rbuf);
 }
 
-static bool is_word(const struct slice *arg, const char *word) {
-    return arg->len == strlen(word) && strncasecmp((const char *)arg->data, word, arg->len) == 0;
-}
-
-// Tells whether the command is answered by messages: by as many as it names, or more.
-static bool is_subscribing(const struct slice *name) {
-    return is_word(name, "subscribe") || is_word(name, "unsubscribe") ||
-           is_word(name, "psubscribe") || is_word(name, "punsubscribe");
-}
-
 // Sends one command; before the first one, in the same write, asks for version 3 of the language. Behind
-// one that is answered by messages it sends a ping, `if_pings`: its reply says that they are all there.
+// one that is answered by messages it `pings`: the reply to that says that they are all there.
 // Returns whether the command is one that can be sent.
-static bool send_req(struct server *server, const struct slice *args, size_t nargs, bool if_pings) {
+static bool send_req(struct server *server, const struct slice *args, size_t nargs, bool pings) {
     static const struct slice hello[] = {{(const uint8_t *)"hello", 5}, {(const uint8_t *)"3", 1}};
     static const struct slice ping = {(const uint8_t *)"ping", 4};
     struct buf wbuf = {0};
@@ -261,8 +251,8 @@ static bool send_req(struct server *server, const struct slice *args, size_t nar
     size_t greeting = buf_size(&wbuf);
     resp_encode(args, nargs, &wbuf);
     bool can = nargs <= k_resp_max_args && buf_size(&wbuf) - greeting <= k_resp_max_size;
-    server->pinged = if_pings && is_subscribing(&args[0]);
-    if (server->pinged) {
+    server->pinged = pings;
+    if (pings) {
         resp_encode(&ping, 1, &wbuf);
     }
     if (!can) {
@@ -332,6 +322,16 @@ static bool hung_up(int fd) {
     char byte;
     ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+static bool is_word(const struct slice *arg, const char *word) {
+    return arg->len == strlen(word) && strncasecmp((const char *)arg->data, word, arg->len) == 0;
+}
+
+// Tells whether the command is answered by messages: by as many as it names, or more.
+static bool is_subscribing(const struct slice *name) {
+    return is_word(name, "subscribe") || is_word(name, "unsubscribe") ||
+           is_word(name, "psubscribe") || is_word(name, "punsubscribe");
 }
 
 // What the server knows of this client, and forgets when the connection ends.
@@ -426,10 +426,14 @@ static int serve_input(void) {
             if (hung_up(server.fd)) {
                 connect_again(&server, &standing);
             }
-            if (!send_req(&server, args.items, args.n, !standing.in_multi)) {
+            bool pings = is_subscribing(&args.items[0]) && !standing.in_multi;
+            if (!send_req(&server, args.items, args.n, pings)) {
                 status = 1;
             } else {
                 note_reply(&standing, &args, read_res(&server));
+                if (is_word(&args.items[0], "reset")) {
+                    server.greeted = false; // it speaks version 2 again
+                }
             }
         }
         free(words);
@@ -452,7 +456,7 @@ static int serve_args(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         args[i - 1] = (struct slice){(const uint8_t *)argv[i], strlen(argv[i])};
     }
-    bool sent = send_req(&server, args, (size_t)argc - 1, true);
+    bool sent = send_req(&server, args, (size_t)argc - 1, is_subscribing(&args[0]));
     if (sent && read_res(&server) == '>') {
         hear(&server);
     }

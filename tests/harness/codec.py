@@ -212,6 +212,8 @@ class Resp(Language):
             kind, items = b"arr", value
             if isinstance(value, resp.Map):
                 kind, items = b"map", [each for pair in value for each in pair]
+            elif isinstance(value, resp.Push):
+                kind = b"push"
             inner = b"".join(map(self.shown_by_client, items))
             return b"(%s) len=%d\n%s(%s) end\n" % (kind, len(value), inner, kind)
         if isinstance(value, resp.Score):

@@ -12,7 +12,7 @@ import socket
 import sys
 import types
 from pathlib import Path
-from typing import List
+from typing import List, Optional
 
 if __name__ == "__main__":  # started for each command of a session: what else is in the package need not be read
     sys.modules["harness"] = types.ModuleType("harness")
@@ -21,6 +21,8 @@ if __name__ == "__main__":  # started for each command of a session: what else i
 from harness import resp, wire  # noqa: E402
 from harness.codec import codec  # noqa: E402
 
+SUBSCRIBING = (b"subscribe", b"unsubscribe", b"psubscribe", b"punsubscribe")  # messages answer them
+
 
 class Client:
     """A connection to the server that HOST and PORT name, made anew where that has closed it."""
@@ -28,6 +30,7 @@ class Client:
     def __init__(self, chapter: int) -> None:
         self.codec = codec(chapter)
         self.selected: List[bytes] = []  # the last command that has chosen a database
+        self.in_multi = False
         self.connect()
 
     def connect(self) -> None:
@@ -64,27 +67,56 @@ class Client:
             self.sock.sendall(self.codec.typed(words))
         return self.read()
 
-    def hung_up(self, seconds: float = 0) -> bool:
+    def show(self, value: object) -> None:
+        sys.stdout.buffer.write(self.codec.shown_by_client(value))
+        sys.stdout.buffer.flush()
+
+    def hear(self) -> object:
+        """The next reply. Messages that come before it are printed."""
+        while isinstance(value := self.read(), resp.Push):
+            self.show(value)
+        return value
+
+    def listen(self) -> None:
+        """Prints what comes until the server closes the connection."""
+        while self.data or not self.hung_up(None):
+            self.show(self.read())
+
+    def hung_up(self, seconds: Optional[float] = 0) -> bool:
         """Has the server closed the connection, while no reply is due, or does it within this time?"""
         return bool(select.select([self.sock], [], [], seconds)[0]) and not self.sock.recv(1, socket.MSG_PEEK)
 
-    def run(self, words: List[bytes]) -> None:
-        """Asks, and prints the reply."""
+    def run(self, words: List[bytes]) -> bool:
+        """Asks, and prints the reply and the messages that come with it. Returns whether there are messages alone."""
         if self.codec.has_idle_timeout and self.hung_up():
             print("the server has closed the connection: connecting again", file=sys.stderr)
             self.connect()
-        reply = self.ask(words)
-        if words[0].lower() in (b"select", b"reset") and not isinstance(reply, wire.Err):
-            self.selected = words if words[0].lower() == b"select" else []
-        if words[0].lower() == b"quit":
+        name = words[0].lower()
+        pings = name in SUBSCRIBING and not self.in_multi  # the reply to the ping says that all messages are there
+        with contextlib.suppress(OSError):
+            self.sock.sendall(self.codec.typed(words) + (self.codec.typed([b"ping"]) if pings else b""))
+        reply = self.hear()
+        failed = isinstance(reply, wire.Err)
+        if name in (b"select", b"reset") and not failed:
+            self.selected = words if name == b"select" else []
+        if name in (b"multi", b"exec", b"discard", b"reset"):
+            self.in_multi = name == b"multi"
+        if name == b"quit":
             self.hung_up(1)  # so that what is typed next does not come before the end that was asked for
-        sys.stdout.buffer.write(self.codec.shown_by_client(reply))
-        sys.stdout.buffer.flush()
+        if failed or not pings:
+            self.show(reply)
+        if failed and pings:
+            self.hear()
+        while self.data:
+            self.show(self.read())
+        return pings and not failed
 
 
 def main(chapter: int, words: List[bytes]) -> int:
     if words:
-        Client(chapter).run(words)
+        client = Client(chapter)
+        if client.run(words):
+            client.listen()
         return 0
     client, status = Client(chapter), 0
     for line in sys.stdin.buffer:

@@ -42,10 +42,11 @@ static bool reply_request(struct request *req, struct buf *buf) {
     return true;
 }
 
-// Drops what is left in rbuf: there are no more replies. What came before is still sent.
+// Drops what is left in rbuf: there are no more replies, and no messages. What came before is still sent.
 static void drop_input(struct conn *conn) {
     buf_truncate(&conn->rbuf, 0);
     conn->bad = true;
+    unsubscribe_all(conn);
 }
 
 // Says what is wrong with the input: behind it we cannot tell where the next request begins.
@@ -143,7 +144,7 @@ bool answer_batch(struct conn *conn) {
         if (!answer(conn, &batch.requests[i])) {
             return false;
         }
-        if (conn->bad) {
+        if (conn->bad || conn->state == STATE_END) { // it has quit, or was ended by what it did
             drop_input(conn);
             return false;
         }

@@ -207,11 +207,17 @@ static bool is_allowed(const struct request *req, struct reply *out) {
     if (out->resp3 || req->command->flags & HEARING || !is_subscriber(req->conn)) {
         return true;
     }
-    reply_errf(
-        out,
-        "ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET"
-        " are allowed in this context",
-        req->command->name);
+    char why[160];
+    snprintf(why,
+             sizeof(why),
+             "Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are"
+             " allowed in this context",
+             req->command->name);
+    if (req->command->f == do_exec) {
+        refuse_exec(req->conn, why, out);
+    } else {
+        reply_errf(out, "ERR %s", why);
+    }
     return false;
 }
 

@@ -18,8 +18,12 @@ enum {
     k_max_value = 128, // bytes of a setting's value as text
 };
 
-// The classes of connections in Redis. Only the last one has a limit here, of what waits in its inbox.
-static const char *const k_client_classes[] = {"normal", "slave", "pubsub"};
+// The classes of connections in Redis, the last one of which has a limit here: of what waits in its inbox.
+static const char *const k_client_classes[] = {"normal", "slave", "replica", "pubsub"};
+
+enum {
+    k_num_classes = sizeof(k_client_classes) / sizeof(k_client_classes[0]),
+};
 
 static void get_limits(char text[k_max_value]) {
     struct inbox_limits limits = get_inbox_limits();
@@ -72,25 +76,27 @@ static const char *set_limits(const struct slice *arg, bool trial) {
     }
     memcpy(text, arg->data, arg->len);
     text[arg->len] = '\0';
-    while ((words[0] = strtok_r(rest, " ", &rest))) {
+    while (rest && *text) {
+        words[0] = strsep(&rest, " ");
         size_t numbers[3];
         int class = 0;
         for (int i = 1; i < 4; i++) {
-            if (!(words[i] = strtok_r(rest, " ", &rest))) {
+            if (!(words[i] = strsep(&rest, " "))) {
                 return "Wrong number of arguments in buffer limit configuration.";
             }
         }
-        while (class < 3 && strcasecmp(words[0], k_client_classes[class]) != 0) {
+        while (class < k_num_classes && strcasecmp(words[0], k_client_classes[class]) != 0) {
             class ++;
         }
-        if (class == 3) {
+        if (class == k_num_classes) {
             return "Invalid client class specified in buffer limit configuration.";
         }
         if (!parse_size(words[1], &numbers[0]) || !parse_size(words[2], &numbers[1]) ||
-            !parse_size(words[3], &numbers[2]) || numbers[2] > INT_MAX) {
+            words[3][strspn(words[3], "0123456789")] || !parse_size(words[3], &numbers[2]) ||
+            numbers[2] > INT_MAX) {
             return "Error in hard, soft or soft_seconds setting in buffer limit configuration.";
         }
-        if (class == 2) {
+        if (class == k_num_classes - 1) {
             limits = (struct inbox_limits){numbers[0], numbers[1], (int64_t)numbers[2] * 1000};
         }
     }

@@ -270,14 +270,18 @@ void send_messages(void) {
     size_t most = busy ? k_busy_sent : k_round_sent;
     for (size_t work = 0; work < most && (conn = next_to_send());) {
         size_t before = inbox_size(conn);
-        if (conn->state == STATE_REQ && !conn->more) {
+        if (conn->state == STATE_REQ && (!conn->more || conn->paused)) {
             try_flush_buffer(conn);
             work += before - inbox_size(conn) + k_send_cost;
             if (conn->state == STATE_RES && !conn->paused) {
                 watch_conn(conn, EPOLLOUT);
             }
         }
+        if (conn->state == STATE_END && !conn->more) { // else it has another turn, its last
+            conn_done(conn);
+        }
     }
+    inbox_tidy();
 }
 
 // Tells whether any connection waits for us: then the loop must not wait for clients.

@@ -37,11 +37,17 @@ void set_idle_timeout(int64_t ms) {
     idle_timeout_ms = ms;
 }
 
-// Notes that a byte has moved: the connection is the least idle of all.
-void renew_idle(struct conn *conn) {
+// Notes that the connection is not idle, although no byte moves: it waits for us, or for others.
+void spare_idle(struct conn *conn) {
     conn->idle_start = get_monotonic_msec();
     dlist_detach(&conn->idle_node);
     dlist_insert_before(&idle_list, &conn->idle_node);
+}
+
+// Notes that a byte has moved: the connection is the least idle of all.
+void renew_idle(struct conn *conn) {
+    spare_idle(conn);
+    conn->moved_ms = conn->idle_start;
 }
 
 // Adds a connection that has just been accepted.

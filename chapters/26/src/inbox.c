@@ -4,7 +4,8 @@
 // but put into the inbox of its listener: a reference, however many listeners it has. What waits for
 // one that does not read has a limit, beyond which the connection is closed: nobody waits for it.
 //
-// Owns the limits, the list of those that have something to be sent, and of those that have too much.
+// Owns the limits, the list of those that have something to be sent, of those that have too much, and what
+// was in the inboxes of connections that are closed.
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,8 +23,12 @@
 #include "server.h"
 
 enum {
+    k_block = 20,            // messages in a block of an inbox
+    k_round_dropped = 5000,  // messages that are freed in a round
     k_max_parts = 3 * 256,   // parts of messages that are sent at once: each message has three
     k_max_sent = 256 << 10,  // bytes after which no further message is sent at once
+    k_small_part = 512,      // bytes of a part that is copied: many parts take the kernel longer
+    k_copied = 64 << 10,     // bytes that are copied for one write
     k_hard_limit = 32 << 20, // bytes that wait for a connection, at which it is closed
     k_soft_limit = 8 << 20,  // bytes that may wait for less than
     k_soft_s = 60,
@@ -36,9 +41,19 @@ struct delivery {
     uint8_t first;
 };
 
+// Some of the messages in an inbox: items[begin] to items[end - 1], one at least. An inbox is a list of
+// these, since an array that grows would move a million messages at once.
+struct block {
+    struct block *next;
+    int begin;
+    int end;
+    struct delivery items[k_block];
+};
+
 static struct inbox_limits limits = {k_hard_limit, k_soft_limit, k_soft_s * 1000};
 static struct dlist send_list; // subscribers that have something to be sent, and room for it
 static struct dlist full_list; // those above the soft limit, the first to be closed first
+static struct block *dropped;  // what is still to be freed
 
 // Makes the lists ready.
 void inbox_start(void) {
@@ -49,11 +64,6 @@ void inbox_start(void) {
 // Returns how much may wait for a subscriber.
 struct inbox_limits get_inbox_limits(void) {
     return limits;
-}
-
-// Sets how much may.
-void set_inbox_limits(struct inbox_limits to) {
-    limits = to;
 }
 
 // Returns room for `len` bytes, with one reference: the caller's.
@@ -75,18 +85,17 @@ static size_t delivery_size(const struct delivery *delivery) {
     return 1 + delivery->head->len + delivery->body->len;
 }
 
-// Returns the first message in the inbox, which is not empty. The others are behind it.
-static struct delivery *first_delivery(const struct subscriber *subscriber) {
-    return (struct delivery *)buf_data(&subscriber->inbox);
-}
-
-// Takes the first message out.
-static void drop_first(struct subscriber *subscriber) {
-    struct delivery *delivery = first_delivery(subscriber);
+// Drops the first message in a list of blocks, which is not empty. Returns the list.
+static struct block *drop_first(struct block *block) {
+    struct delivery *delivery = &block->items[block->begin++];
     shared_drop(delivery->head);
     shared_drop(delivery->body);
-    buf_consume(&subscriber->inbox, sizeof(*delivery));
-    subscriber->sent = 0;
+    if (block->begin < block->end) {
+        return block;
+    }
+    struct block *next = block->next;
+    free(block);
+    return next;
 }
 
 // Notes whether more waits than the soft limit, and since when.
@@ -101,31 +110,77 @@ static void note_full(struct subscriber *subscriber) {
     }
 }
 
+// Sets how much may wait, also for those that have too much now.
+void set_inbox_limits(struct inbox_limits to) {
+    limits = to;
+    for (struct dlist *cur = full_list.next, *next; cur != &full_list; cur = next) {
+        next = cur->next;
+        note_full(container_of(cur, struct subscriber, full_node));
+    }
+}
+
+// Has the connection be among those that have something to be sent.
+void inbox_wait(struct conn *conn) {
+    struct subscriber *subscriber = conn->subscriber;
+    if (dlist_empty(&subscriber->send_node)) {
+        dlist_insert_before(&send_list, &subscriber->send_node);
+    }
+}
+
 // Takes the connection out of send_list.
 static void not_to_send(struct subscriber *subscriber) {
     dlist_detach(&subscriber->send_node);
     dlist_init(&subscriber->send_node);
 }
 
-// Forgets what is in the inbox.
+// Empties the inbox. What was in it is freed by inbox_tidy(): it may be a million messages.
 void inbox_forget(struct conn *conn) {
     struct subscriber *subscriber = conn->subscriber;
-    while (buf_size(&subscriber->inbox) > 0) {
-        drop_first(subscriber);
+    if (subscriber->first) {
+        subscriber->last->next = dropped;
+        dropped = subscriber->first;
     }
-    subscriber->unsent = 0;
-    buf_dispose(&subscriber->inbox);
+    subscriber->first = subscriber->last = NULL;
+    subscriber->sent = subscriber->unsent = 0;
     not_to_send(subscriber);
     note_full(subscriber);
 }
 
-// Ends a connection that does not take what it has asked for. Its next turn is its last: epoll reports
-// the end of its socket.
+// Frees some of what was dropped.
+void inbox_tidy(void) {
+    for (int n = 0; dropped && n < k_round_dropped; n++) {
+        dropped = drop_first(dropped);
+    }
+}
+
+// Frees all of it.
+void inbox_end(void) {
+    while (dropped) {
+        dropped = drop_first(dropped);
+    }
+}
+
+// Ends a connection that does not take what it has asked for: send_messages() closes it, or its next turn
+// is its last.
 static void end_reader(struct conn *conn) {
     msg("closing a subscriber that does not read: %d", conn->fd);
     conn->state = STATE_END;
     shutdown(conn->fd, SHUT_RDWR);
     inbox_forget(conn);
+    inbox_wait(conn);
+}
+
+// Returns room for one more message, at the end of the inbox.
+static struct delivery *add_delivery(struct subscriber *subscriber) {
+    struct block *last = subscriber->last;
+    if (!last || last->end == k_block) {
+        struct block *block = mem_alloc(sizeof(*block));
+        block->next = NULL;
+        block->begin = block->end = 0;
+        *(last ? &last->next : &subscriber->first) = block;
+        subscriber->last = last = block;
+    }
+    return &last->items[last->end++];
 }
 
 // Puts a message into the inbox of the connection, which takes references of its own. Returns whether it
@@ -137,12 +192,11 @@ bool inbox_add(struct conn *conn, struct shared *head, struct shared *body) {
     }
     head->refs++;
     body->refs++;
-    struct delivery delivery = {head, body, conn->resp3 ? '>' : '*'};
-    memcpy(buf_reserve(&subscriber->inbox, sizeof(delivery)), &delivery, sizeof(delivery));
-    buf_commit(&subscriber->inbox, sizeof(delivery));
-    subscriber->unsent += delivery_size(&delivery);
+    struct delivery *delivery = add_delivery(subscriber);
+    *delivery = (struct delivery){head, body, conn->resp3 ? '>' : '*'};
+    subscriber->unsent += delivery_size(delivery);
     inbox_wait(conn);
-    if (limits.hard > 0 && subscriber->unsent > limits.hard) {
+    if (limits.hard > 0 && subscriber->unsent + buf_size(&conn->wbuf) > limits.hard) {
         end_reader(conn);
     } else {
         note_full(subscriber);
@@ -152,7 +206,7 @@ bool inbox_add(struct conn *conn, struct shared *head, struct shared *body) {
 
 // Tells whether messages wait for the connection.
 bool has_messages(const struct conn *conn) {
-    return conn->subscriber && buf_size(&conn->subscriber->inbox) > 0;
+    return conn->subscriber && conn->subscriber->first;
 }
 
 // Returns how many bytes wait for the connection in its inbox.
@@ -164,42 +218,72 @@ size_t inbox_size(const struct conn *conn) {
 static void note_sent(struct subscriber *subscriber, size_t n) {
     subscriber->unsent -= n;
     subscriber->sent += n;
-    while (buf_size(&subscriber->inbox) > 0) {
-        size_t size = delivery_size(first_delivery(subscriber)), sent = subscriber->sent;
-        if (sent < size) {
+    while (subscriber->first) {
+        size_t size = delivery_size(&subscriber->first->items[subscriber->first->begin]);
+        if (subscriber->sent < size) {
             break;
         }
-        drop_first(subscriber);
-        subscriber->sent = sent - size;
+        subscriber->sent -= size;
+        subscriber->first = drop_first(subscriber->first);
+    }
+    if (!subscriber->first) {
+        subscriber->last = NULL;
     }
     note_full(subscriber);
 }
 
+// What is sent with one write. Small parts are copied together.
+struct parcel {
+    struct iovec parts[k_max_parts];
+    int n;
+    size_t size;
+    size_t copied;
+    uint8_t bytes[k_copied];
+};
+
 // Adds what is behind the first *skip bytes of a part, and takes from *skip what it has passed.
-static size_t add_part(struct iovec *parts, int *n, const void *data, size_t len, size_t *skip) {
+static void add_part(struct parcel *parcel, const void *data, size_t len, size_t *skip) {
     size_t passed = *skip < len ? *skip : len;
+    const uint8_t *from = (const uint8_t *)data + passed;
     *skip -= passed;
-    if (passed < len) {
-        parts[(*n)++] = (struct iovec){(uint8_t *)data + passed, len - passed};
+    len -= passed;
+    parcel->size += len;
+    if (len <= k_small_part && len <= k_copied - parcel->copied) {
+        uint8_t *to = parcel->bytes + parcel->copied;
+        memcpy(to, from, len);
+        parcel->copied += len;
+        struct iovec *last = parcel->n > 0 ? &parcel->parts[parcel->n - 1] : NULL;
+        if (last && (uint8_t *)last->iov_base + last->iov_len == to) {
+            last->iov_len += len;
+            return;
+        }
+        from = to;
     }
-    return len - passed;
+    if (len > 0) {
+        parcel->parts[parcel->n++] = (struct iovec){(uint8_t *)from, len};
+    }
 }
 
 // Sends what is in the inbox with one write, or its first messages. Returns how many bytes were sent; 0,
 // with errno, if none was.
 size_t inbox_send(struct conn *conn) {
+    static struct parcel parcel;
     struct subscriber *subscriber = conn->subscriber;
-    struct iovec parts[k_max_parts];
-    int n = 0;
-    const struct delivery *delivery = first_delivery(subscriber);
-    size_t left = buf_size(&subscriber->inbox) / sizeof(*delivery);
-    size_t skip = subscriber->sent, size = 0;
-    for (; left > 0 && n + 3 <= k_max_parts && size < k_max_sent; left--, delivery++) {
-        size += add_part(parts, &n, &delivery->first, 1, &skip);
-        size += add_part(parts, &n, delivery->head->data, delivery->head->len, &skip);
-        size += add_part(parts, &n, delivery->body->data, delivery->body->len, &skip);
+    size_t skip = subscriber->sent;
+    parcel.n = 0;
+    parcel.size = parcel.copied = 0;
+    const struct block *block = subscriber->first;
+    for (int i = block->begin; block && parcel.n + 3 <= k_max_parts && parcel.size < k_max_sent;) {
+        const struct delivery *delivery = &block->items[i];
+        add_part(&parcel, &delivery->first, 1, &skip);
+        add_part(&parcel, delivery->head->data, delivery->head->len, &skip);
+        add_part(&parcel, delivery->body->data, delivery->body->len, &skip);
+        if (++i == block->end) {
+            block = block->next;
+            i = 0;
+        }
     }
-    struct msghdr header = {.msg_iov = parts, .msg_iovlen = (size_t)n};
+    struct msghdr header = {.msg_iov = parcel.parts, .msg_iovlen = (size_t)parcel.n};
     ssize_t sent = sendmsg(conn->fd, &header, 0);
     if (sent <= 0) {
         return 0;
@@ -216,31 +300,24 @@ size_t inbox_put_in_front(struct conn *conn, struct buf *buf, size_t pos) {
     buf_reserve(buf, size);
     uint8_t *p = buf_data(buf) + pos;
     memmove(p + size, p, behind);
-    while (buf_size(&subscriber->inbox) > 0) {
-        const struct delivery *delivery = first_delivery(subscriber);
+    while (subscriber->first) {
+        const struct delivery *delivery = &subscriber->first->items[subscriber->first->begin];
         *p++ = delivery->first;
         memcpy(p, delivery->head->data, delivery->head->len);
         p += delivery->head->len;
         memcpy(p, delivery->body->data, delivery->body->len);
         p += delivery->body->len;
-        drop_first(subscriber);
+        subscriber->first = drop_first(subscriber->first);
     }
+    subscriber->last = NULL;
     buf_commit(buf, size);
     inbox_forget(conn);
     return size;
 }
 
-// Has the connection be among those that have something to be sent.
-void inbox_wait(struct conn *conn) {
-    struct subscriber *subscriber = conn->subscriber;
-    if (dlist_empty(&subscriber->send_node)) {
-        dlist_insert_before(&send_list, &subscriber->send_node);
-    }
-}
-
-// Tells whether any connection has something to be sent.
+// Tells whether any connection has something to be sent, or there is something to be freed.
 bool inboxes_wait(void) {
-    return !dlist_empty(&send_list);
+    return !dlist_empty(&send_list) || dropped;
 }
 
 // Returns the connection that has waited for longest, and takes it out of the list; NULL if none waits.

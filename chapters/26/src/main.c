@@ -59,7 +59,7 @@ static void process_timers(int64_t now_ms) {
     struct conn *conn;
     while ((conn = first_idle()) && now_ms > idle_deadline(conn)) {
         if (conn->more || is_subscriber(conn)) {
-            renew_idle(conn); // it waits for us, or for others
+            spare_idle(conn); // it waits for us, or for others
         } else {
             msg("removing idle connection: %d", conn->fd);
             conn_done(conn);
@@ -164,6 +164,7 @@ int main(void) {
     conns_end();
     watch_end();
     pubsub_end();
+    inbox_end();
     listener_end();
     stop_end();
     poller_end();

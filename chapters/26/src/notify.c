@@ -114,7 +114,7 @@ static void publish_event(const char *prefix, int db, const struct slice *name,
     buf_commit(&text, name->len);
     struct slice channel = {buf_data(&text), buf_size(&text)};
     size_t budget = k_event_compared + 4 * topics_size(PATTERN), left = budget;
-    turn_add(find_listeners(&channel, &left) + budget - left);
+    turn_add_beside(find_listeners(&channel, &left) + budget - left);
     send_to_listeners(&channel, payload);
     buf_truncate(&text, 0);
     if (text.cap > k_max_kept) {

@@ -21,6 +21,7 @@
 
 enum {
     k_delivery_cost = 16,       // what it counts for to put a message into an inbox
+    k_match_cost = 16,          // to come by a pattern, beside what is compared
     k_max_subscribed = 4 << 20, // bytes of what a connection has subscribed to
 };
 
@@ -296,7 +297,8 @@ static bool match_one(struct hnode *node, void *arg) {
     const struct search *search = arg;
     struct topic *topic = container_of(node, struct topic, node);
     const struct slice *channel = search->channel;
-    if (glob_match(topic->name, node->key_len, channel->data, channel->len, search->budget)) {
+    if (glob_pay(search->budget, k_match_cost) &&
+        glob_match(topic->name, node->key_len, channel->data, channel->len, search->budget)) {
         add_found(topic);
     }
     return *search->budget > 0;
@@ -323,6 +325,11 @@ size_t find_listeners(const struct slice *channel, size_t *budget) {
         n += found[i]->n;
     }
     return n * k_delivery_cost;
+}
+
+// Returns what it will cost at least to find those that listen to the channel, and to tell them.
+size_t publish_cost(const struct slice *channel) {
+    return num_topics(PATTERN) * k_match_cost + num_listeners(channel) * k_delivery_cost;
 }
 
 // Returns what all messages of the channel with this payload end with: the caller's reference.

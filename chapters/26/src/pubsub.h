@@ -13,6 +13,7 @@
 #include "reply.h"
 #include "request.h"
 
+struct block;
 struct conn;
 struct request;
 
@@ -31,7 +32,8 @@ struct subscriber {
     struct conn *conn;
     struct hmap topics[2];  // its subscriptions, by kind
     size_t size;            // memory that these take
-    struct buf inbox;       // messages that wait: an array of struct delivery
+    struct block *first;    // its inbox: messages that wait; NULL for none
+    struct block *last;     // of the same list
     size_t sent;            // bytes of the first of them that are sent
     size_t unsent;          // bytes of all of them that are not
     struct dlist send_node; // among those that have something to be sent
@@ -72,6 +74,8 @@ size_t inbox_put_in_front(struct conn *conn, struct buf *buf, size_t pos);
 void inbox_wait(struct conn *conn);
 void inbox_forget(struct conn *conn);
 bool inboxes_wait(void);
+void inbox_tidy(void);
+void inbox_end(void);
 struct conn *next_to_send(void);
 int64_t full_deadline(void);
 void end_full(int64_t now_ms);
@@ -90,6 +94,7 @@ size_t num_topics(enum topic_kind kind);
 size_t topics_size(enum topic_kind kind);
 void each_topic(enum topic_kind kind, bool (*f)(const struct slice *name, void *arg), void *arg);
 size_t num_listeners(const struct slice *channel);
+size_t publish_cost(const struct slice *channel);
 size_t find_listeners(const struct slice *channel, size_t *budget);
 size_t send_to_listeners(const struct slice *channel, const struct slice *payload);
 

@@ -165,7 +165,8 @@ struct conn {
     struct resp_parser parser; // how much of the first request in rbuf is there
     struct dlist idle_node;
     struct dlist turn_node; // in send_list; while `more` is set, in a queue for its turn
-    int64_t idle_start;     // when a byte moved last
+    int64_t idle_start;     // since when it may be called idle
+    int64_t moved_ms;       // when a byte moved last
     int64_t start_ms;       // when it was accepted
     int64_t id;
     char *name;                      // owned; NULL for none
@@ -195,6 +196,7 @@ const char *entry_type_name(const struct entry *ent);
 // turn.c
 void turn_begin(bool own);
 void turn_add(size_t cost);
+void turn_add_beside(size_t cost);
 size_t turn_work(void);
 bool may_take(size_t cost);
 bool turn_done(void);
@@ -298,6 +300,7 @@ void out_too_big(struct reply *out);
 void idle_start(void);
 int64_t get_idle_timeout(void);
 void set_idle_timeout(int64_t ms);
+void spare_idle(struct conn *conn);
 void renew_idle(struct conn *conn);
 void conn_added(struct conn *conn);
 void conn_gone(struct conn *conn);

@@ -233,7 +233,7 @@ static void add_client(struct buf *text, const struct conn *conn) {
     add_text(text,
              " age=%lld idle=%lld flags=%s%s%s%s%s%s db=%d",
              (long long)(now_ms - conn->start_ms) / 1000,
-             (long long)(now_ms - conn->idle_start) / 1000,
+             (long long)(now_ms - conn->moved_ms) / 1000,
              is_subscriber(conn) ? "P" : "",
              in_transaction(conn) ? "x" : "",
              conn->paused ? "b" : "",

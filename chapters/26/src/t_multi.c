@@ -189,6 +189,7 @@ static void run(struct request *req, size_t left, size_t start, struct buf *buf)
         req->command->f(req, &out);
     }
     if (turn_forgive()) {
+        forget_misses();
         buf_truncate(buf, before);
         reply_err(&out, "ERR not done: the transaction takes too long");
         return;

@@ -121,6 +121,10 @@ void do_punsubscribe(struct request *req, struct reply *out) {
 // publish channel message
 void do_publish(struct request *req, struct reply *out) {
     const struct slice *channel = &req->args[1], *payload = &req->args[2];
+    if (turn_asks()) {
+        may_take(publish_cost(channel));
+        return;
+    }
     size_t budget = compare_budget(topics_size(PATTERN)), left = budget;
     size_t cost = find_listeners(channel, &left);
     turn_add(budget - left);
@@ -179,7 +183,7 @@ void do_pubsub_channels(struct request *req, struct reply *out) {
 
 // pubsub numsub [channel ...]
 void do_pubsub_numsub(struct request *req, struct reply *out) {
-    reply_map(out, (size_t)req->nargs - 2);
+    reply_arr(out, 2 * ((size_t)req->nargs - 2)); // in version 3, too
     for (int i = 2; i < req->nargs; i++) {
         reply_str(out, req->args[i].data, req->args[i].len);
         reply_int(out, (int64_t)num_listeners(&req->args[i]));

@@ -125,6 +125,7 @@ static bool set_key(struct request *req, const struct set_options *options, int6
     if ((options->nx && link) || (options->xx && !link)) {
         return false;
     }
+    publish_misses(); // of `get`, which comes first
     struct entry *ent = entry_set(db, key, link, val);
     if (!options->keep_ttl) {
         entry_set_deadline(db, ent, at_ms);

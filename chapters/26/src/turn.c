@@ -32,6 +32,12 @@ void turn_add(size_t cost) {
     work += cost;
 }
 
+// Counts work that is no part of what a transaction was allowed: it is not cut short for that.
+void turn_add_beside(size_t cost) {
+    work += cost;
+    limit += cost < SIZE_MAX - limit ? cost : SIZE_MAX - limit;
+}
+
 // Returns how much work the turn has had.
 size_t turn_work(void) {
     return work;
