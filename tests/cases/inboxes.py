@@ -303,24 +303,23 @@ def no_publisher_waits(chapter: int) -> None:
 
 @case(since=26, inside=True)
 def a_probe_beside_publishers(chapter: int) -> None:
-    """Two clients publish thousands of messages each, in one write; one asks for something short. It is answered in
-    the first round, though all of these are to be sent to ten that do not read."""
-    sends, n = Sends(), 4000
+    """Two clients publish hundreds of messages each, in one write; one asks for something short. It is answered in the
+    first round, though each of these fits 200 patterns of someone who does not read."""
+    sends, n = Sends(), 400
     with start(chapter, env=sends.env) as server, ExitStack() as stack:
-        ears = [stack.enter_context(server.connect(rcvbuf=SMALL)) for _ in range(10)]
+        ear = stack.enter_context(server.connect(rcvbuf=SMALL))
         conns = [stack.enter_context(server.connect()) for _ in range(3)]
-        for ear in ears:
-            listens(ear, "x")
+        many_patterns(ear, 200)
         for conn in conns:
             asks(conn, ("get k", NIL))
         with paused(server):
             for conn in conns[:2]:
-                conn.send(asked(chapter, "publish", "x", "x" * 20) * n)
+                conn.send(asked(chapter, "publish", "x", "hi") * n)
             conns[2].send(asked(chapter, "get", "k"))
             sends.reset()
         conns[2].recv(NIL)
         for conn in conns[:2]:
-            conn.expect_bytes(b":10\r\n" * n)
+            conn.expect_bytes(b":200\r\n" * n)
         seen = sends.since()
         probe = max(fd for _, fd in seen)
         rounds = [nr for nr, fd in seen if fd == probe]
@@ -328,8 +327,10 @@ def a_probe_beside_publishers(chapter: int) -> None:
             fail(f"two publishers began in round {seen[0][0]}, and a short request was answered in {rounds}",
                  expected="in the first round")  # fmt: skip
         hers = {nr for nr, fd in seen if fd == probe - 1}
-        if len(hers) < 4:
-            fail(f"{n} messages that were published in one write took {len(hers)} rounds", expected="at least 4")
+        if len(hers) < n // 40:
+            fail(f"{n} messages that fit 200 patterns were published in {len(hers)} rounds",
+                 "a delivery is work: is it counted as work of the publisher's turn?",
+                 f"at least {n // 40}, so that others are served in between")  # fmt: skip
 
 
 @case(since=26, inside=True,
