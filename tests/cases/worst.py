@@ -28,7 +28,8 @@ ALONE_MB = 3 * LIMIT >> 20  # of memory for one client with such requests
 MOST = 5  # rows that one run has of a long table
 TIMES, BESIDE = 3, 6  # requests of a client in one go; clients that send theirs at once
 WORDS = {
-    "key": "k", "text": "hi", "pair": "k v", "anykey": "k", "name": "m", "scored": "1 m", "value": "v", "score": "0", "offset": "0",
+    "key": "k", "pair": "k v", "anykey": "k", "name": "m", "scored": "1 m", "value": "v", "score": "0", "offset": "0",
+    "text": "hi",
     "limit": "9223372036854775807", "seconds": "100", "ms": "100000", "pattern": "*", "end": "1", "place": "0",
     "int": "1", "more": "v", "amount": "1", "db": "1", "zero": "0", "date": "4000000000", "datems": "4000000000000",
     "cursor": "0", "fraction": "0.5", "start": "33000000", "flat": "k", "lex": "-",
