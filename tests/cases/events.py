@@ -742,8 +742,8 @@ def listen_to(conn: Conn, patterns: Sequence[str]) -> None:
     raw(conn, array("psubscribe", *patterns), b"".join(told))
 
 
-@case(since=26, perhaps="what events cost is no part of what the requests of a transaction were priced at: let them not "
-                        "end its allowance, or refuse it before the first")  # fmt: skip
+@case(since=26, perhaps="what events cost is no part of what a transaction was priced at: let them not end its "
+                        "allowance, or refuse it before the first")  # fmt: skip
 def who_listens_does_not_cut_a_transaction(chapter: int) -> None:
     """Ten thousand SETs in an EXEC, and somebody who listens to fifty patterns: all are done, or else none is."""
     n = 10_000
