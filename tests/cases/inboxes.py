@@ -355,8 +355,8 @@ def a_round_sends_a_part(chapter: int) -> None:
 
 @case(since=26, inside=True)
 def a_publish_to_very_many_is_slow(chapter: int) -> None:
-    """One listener has thousands of patterns that fit, which take long to compare; then seventy have seventy each, which
-    do not: but to deliver does. Six clients publish at once: one of them in a round."""
+    """One listener has thousands of patterns that fit, which take long to compare; then seventy have seventy each: to
+    deliver takes long. Six clients publish at once: one of them in a round."""
     for ears, n in ((1, 6000), (70, 70)):
         one_in_a_round(chapter, ears, n)
 
