@@ -41,12 +41,6 @@ struct subscriber {
     int64_t full_ms;
 };
 
-// How much may wait for a subscriber: `hard` bytes, or `soft` for less than `soft_ms`; 0 for no limit.
-struct inbox_limits {
-    size_t hard, soft;
-    int64_t soft_ms;
-};
-
 // What has happened to a key, by the names of Redis; the last two, to all keys of a database.
 // clang-format off
 enum event {
@@ -59,6 +53,12 @@ enum event {
     EVENT_FLUSHDB, EVENT_SWAPDB,
 };
 // clang-format on
+
+// How much may wait for a subscriber: `hard` bytes, or `soft` for less than `soft_ms`; 0 for no limit.
+struct inbox_limits {
+    size_t hard, soft;
+    int64_t soft_ms;
+};
 
 // inbox.c, above db.c
 void inbox_start(void);
