@@ -33,7 +33,7 @@ import changeform
 import compiling
 import exercises
 import sources
-from harness import Server, diagnose, limit, settings
+from harness import Conn, Server, diagnose, limit, settings
 from harness.bounded import communicate
 from harness.failure import Cause, Lesson
 from harness.process import clean_env, status_text
@@ -130,6 +130,22 @@ class Counted:
             del os.environ["CALLS_FILE"]
         else:
             os.environ["CALLS_FILE"] = self.outer
+
+
+def rounds_at_rest(server: Server, counted: Counted, other: Conn, most: int) -> int:
+    """How often the server waits in a tenth of a second in which nothing happens, and `other` hears nothing: in one such
+    stretch, where it is `most` and the server sleeps at its end, else in the last of six. At first, bytes may still be
+    on their way; and a server that had no processor for so long has not been quiet."""
+    rounds = 0
+    for _ in range(6):
+        counted.reset()
+        other.expect_silence(0.1)
+        rounds = counted["poll"]
+        with open(f"/proc/{server.pid}/stat") as f:
+            sleeps = f.read().rpartition(")")[2].split()[0] == "S"
+        if rounds <= most and sleeps:
+            return rounds
+    return max(rounds, most + 1)
 
 
 class Background:

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import List
 
 from cases.talk import many
-from grading import Submission, points
+from grading import Submission, points, rounds_at_rest
 from harness import Conn, Server, seed, wait_until
 
 SET_SIZE = 1024
@@ -44,7 +44,7 @@ def test_select(work: Submission) -> None:
         expected="select() in place of poll()",
     )
     work.expect(
-        seen["poll"] == seen["select"],
+        seen["poll"] - seen["select"] <= 1,  # one call may be half counted
         came=f"{seen['select']} calls of select(), and {seen['poll'] - seen['select']} of another kind",
         expected="select() alone",
     )
@@ -67,9 +67,7 @@ def test_come_and_go(work: Submission) -> None:
             conn.close()
         wait_until(lambda: server.fd_count() == before, "the connections of those who have left are closed")
         echo(work, first, b"bye", "the first client, when all others have left")
-        counted.reset()
-        first.expect_silence(0.1)
-        polls = counted["poll"]
+        polls = rounds_at_rest(server, counted, first, 5)
     work.expect(
         polls <= 5,
         came=f"with one silent client the server called select() {polls} times in a tenth of a second",

@@ -4,7 +4,7 @@ from __future__ import annotations
 import time
 from typing import Tuple
 
-from grading import Counted, Submission, points
+from grading import Counted, Submission, points, rounds_at_rest
 from harness import Conn, Server, wire
 
 MESSAGE = wire.frame(b"x" * 1000)
@@ -31,19 +31,15 @@ def stalled(server: Server, counted: Counted, ends: bool) -> Tuple[Conn, int]:
     return conn, sent
 
 
-def expect_quiet(work: Submission, counted: Counted, other: Conn, who: str, cause: str = "") -> None:
+def expect_quiet(
+    work: Submission, server: Server, counted: Counted, other: Conn, who: str, cause: str = ""
+) -> None:  # fmt: skip
     """While another client waits for nothing, the server must hardly call poll(); then it serves that client."""
-    polls = []
-    for _ in range(6):  # one quiet stretch is enough: at first bytes may still be on their way
-        counted.reset()
-        other.expect_silence(0.1)
-        polls.append(counted["poll"])
-        if polls[-1] <= QUIET:
-            break
+    polls = rounds_at_rest(server, counted, other, QUIET)
     other.ask("other", expect=b"other")
     work.expect(
-        polls[-1] <= QUIET,
-        came=f"with {who}, and nothing to do, the server called poll() {polls[-1]} times in a tenth of a second",
+        polls <= QUIET,
+        came=f"with {who}, and nothing to do, the server called poll() {polls} times in a tenth of a second",
         expected="it waits in one call until there is something to do",
         cause=cause or "which events are watched while an answer waits for room?",
     )
@@ -73,7 +69,7 @@ def test_ended_does_not_read(work: Submission) -> None:
     with work.count("poll", "write_bytes") as counted, Server(6) as server, server.connect() as other:
         conn, _ = stalled(server, counted, ends=True)
         with conn:
-            expect_quiet(work, counted, other, "a client that has ended its output and does not read")
+            expect_quiet(work, server, counted, other, "a client that has ended its output and does not read")
 
 
 @points(2, "all answers")
@@ -93,11 +89,11 @@ def test_does_not_read(work: Submission) -> None:
     with work.count("poll", "write_bytes") as counted, Server(6) as server, server.connect() as other:
         conn, sent = stalled(server, counted, ends=False)
         with conn:
-            expect_quiet(work, counted, other, "a client that does not read")
+            expect_quiet(work, server, counted, other, "a client that does not read")
             expect_answers(work, conn, sent)
             conn.ask("and now", expect=b"and now")
             expect_quiet(
-                work, counted, other, "a client that did not read, and has read all",
+                work, server, counted, other, "a client that did not read, and has read all",
                 "what is watched when the answer is through?",
             )  # fmt: skip
 
@@ -109,7 +105,7 @@ def test_nobody_says_anything(work: Submission) -> None:
         6
     ) as server, server.connect(), server.connect() as one, server.connect() as other:
         one.ask("hello", expect=b"hello")
-        expect_quiet(work, counted, other, "clients that say nothing", "what is watched when the answer is through?")
+        expect_quiet(work, server, counted, other, "clients that say nothing", "what is watched when the answer is through?")
 
 
 @points(2, "the chapter's tests")

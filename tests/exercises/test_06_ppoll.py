@@ -55,7 +55,7 @@ def test_waits_in_ppoll(work: Submission) -> None:
                 conn.ask(f"{i}", expect=b"%d" % i)
         seen = counted.now()
     work.expect(
-        seen["ppoll"] > 0 and seen["ppoll"] == seen["poll"],
+        seen["ppoll"] > 0 and seen["poll"] - seen["ppoll"] <= 1,  # one call may be half counted
         came=f"{seen['ppoll']} calls of ppoll(), {seen['poll'] - seen['ppoll']} of another call that waits",
         expected="ppoll() alone",
     )
