@@ -27,11 +27,11 @@ void do_ping(struct request *req, struct reply *out) {
     if (req->nargs > 2) {
         out_bad_arity("ping", out);
     } else if (!out->resp3 && is_subscriber(req->conn)) {
+        struct slice nothing = {(const uint8_t *)"", 0};
+        const struct slice *word = req->nargs == 2 ? &req->args[1] : &nothing;
         reply_arr(out, 2); // as messages are arrays
         reply_cstr(out, "pong");
-        reply_str(out,
-                  req->nargs == 2 ? req->args[1].data : NULL,
-                  req->nargs == 2 ? req->args[1].len : 0);
+        reply_str(out, word->data, word->len);
     } else if (req->nargs == 2) {
         reply_str(out, req->args[1].data, req->args[1].len);
     } else {
