@@ -73,6 +73,25 @@ def a_listener_is_never_idle(chapter: int) -> None:
             closed_now(each, f"it has not listened for {IDLE + 1} ms, without a byte")
 
 
+@case(since=26, inside=True,
+      perhaps="a listener may be silent; but no reply is kept for ever for one that does not take it")  # fmt: skip
+def a_listener_that_does_not_take_a_reply(chapter: int) -> None:
+    """It is closed as idle, as any other client is: else one message a day would keep 30 MB for ever."""
+    clock = Clock()
+    with clock.server(chapter, IDLE) as server, ExitStack() as stack:
+        ear, other = [stack.enter_context(server.connect(rcvbuf=SMALL)) for _ in range(2)]
+        other.ask("set", "big", filled(20_000_000), expect=OK)
+        hello(ear, 3)
+        listens(ear, "x")
+        ear.send(asked(chapter, "get", "big"))
+        for _ in range(2):
+            asks(other, ("pubsub numpat", 0))
+            clock.step(IDLE)
+        asks(other, ("pubsub numpat", 0))
+        clock.step(1)
+        asks(other, ("pubsub numsub x", ["x", 0]))
+
+
 @case(since=26, inside=True)
 def how_long_a_listener_has_been_silent(chapter: int) -> None:
     """CLIENT LIST says since when no byte has moved, although it is not closed for that. A message is a byte."""

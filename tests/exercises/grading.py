@@ -133,9 +133,9 @@ class Counted:
 
 
 def rounds_at_rest(server: Server, counted: Counted, other: Conn, most: int) -> int:
-    """How often the server waits in a tenth of a second in which nothing happens, and `other` hears nothing: in one such
-    stretch, where it is `most` and the server sleeps at its end, else in the last of six. At first, bytes may still be
-    on their way; and a server that had no processor for so long has not been quiet."""
+    """How often the server waits in a tenth of a second in which nothing happens, and `other` hears nothing: in one
+    such stretch, where it is `most` and the server sleeps at its end, else in the last of six. At first, bytes may
+    still be on their way; and a server that had no processor for so long has not been quiet."""
     rounds = 0
     for _ in range(6):
         counted.reset()

@@ -105,7 +105,9 @@ def test_nobody_says_anything(work: Submission) -> None:
         6
     ) as server, server.connect(), server.connect() as one, server.connect() as other:
         one.ask("hello", expect=b"hello")
-        expect_quiet(work, server, counted, other, "clients that say nothing", "what is watched when the answer is through?")
+        expect_quiet(
+            work, server, counted, other, "clients that say nothing", "what is watched when the answer is through?"
+        )  # fmt: skip
 
 
 @points(2, "the chapter's tests")

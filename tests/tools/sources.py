@@ -44,7 +44,7 @@ SLUG = {"banner": 0, "comment": 4, "assert": 6, "directive": 6}  # kinds named b
 WORDS = {"struct": "type", "union": "type", "enum": "type"}
 ATTRIBUTE = re.compile(r"\b__attribute__\s*\(\(.*?\)\)(?=\s|;|$)|\b_Noreturn\b", re.S)
 BANNER = re.compile(r"^\s*(//+|/\*+)\s*([-=~*#]{3,}|.*?\s[-=~*#]{4,}\s*(\*/)?\s*$)")
-OPENING = re.compile(r"// [\w.]+\.[ch][,:]")
+OPENING = re.compile(r"// [\w.]+\.[ch](:|, chapter )")
 CHECK = re.compile(r"_check(_\w+)?$")
 TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^\\\n"])*"|'(?:\\.|[^\\\n'])*'|/\*|["']""", re.S)
 

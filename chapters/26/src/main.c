@@ -58,7 +58,7 @@ static int next_timer_ms(int64_t now_ms) {
 static void process_timers(int64_t now_ms) {
     struct conn *conn;
     while ((conn = first_idle()) && now_ms > idle_deadline(conn)) {
-        if (conn->more || is_subscriber(conn)) {
+        if (conn->more || (is_subscriber(conn) && buf_size(&conn->wbuf) == 0)) {
             spare_idle(conn); // it waits for us, or for others
         } else {
             msg("removing idle connection: %d", conn->fd);

@@ -60,7 +60,7 @@ struct inbox_limits {
     int64_t soft_ms;
 };
 
-// inbox.c (above db.c)
+// inbox.c, above db.c
 void inbox_start(void);
 struct inbox_limits get_inbox_limits(void);
 void set_inbox_limits(struct inbox_limits limits);
@@ -80,7 +80,7 @@ struct conn *next_to_send(void);
 int64_t full_deadline(void);
 void end_full(int64_t now_ms);
 
-// pubsub.c (above db.c)
+// pubsub.c, above db.c
 void pubsub_start(void);
 void pubsub_end(void);
 bool subscribe(struct conn *conn, enum topic_kind kind, const struct slice *name);
@@ -98,14 +98,14 @@ size_t publish_cost(const struct slice *channel);
 size_t find_listeners(const struct slice *channel, size_t *budget);
 size_t send_to_listeners(const struct slice *channel, const struct slice *payload);
 
-// notify.c (above db.c)
+// notify.c, above db.c
 void get_event_classes(char text[32]);
 bool parse_event_classes(const struct slice *text, unsigned *classes);
 void set_event_classes(unsigned classes);
 bool is_wanted(enum event event);
 void notify(int db, const struct slice *key, enum event event);
 
-// t_pubsub.c (above t_conn.c)
+// t_pubsub.c, above t_conn.c
 void do_subscribe(struct request *req, struct reply *out);
 void do_unsubscribe(struct request *req, struct reply *out);
 void do_psubscribe(struct request *req, struct reply *out);
