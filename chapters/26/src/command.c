@@ -201,7 +201,7 @@ static bool is_right(struct request *req, struct reply *out) {
     return true;
 }
 
-// Tells whether the connection may send the command now. In version 2, whoever listens may not: a message
+// Tells whether the connection may send the command now. In version 2, one that listens may not: a message
 // could not be told from a reply. If not, replies with an error.
 static bool is_allowed(const struct request *req, struct reply *out) {
     if (out->resp3 || req->command->flags & HEARING || !is_subscriber(req->conn)) {

@@ -1,7 +1,7 @@
 // server.h, chapter 26: who wants to hear it
 //
 // A connection gets bytes that it has not asked for now: what others publish, and what happens to keys.
-// They wait in an inbox of its own until they are sent, and whoever publishes never waits.
+// They wait in an inbox of its own until they are sent, and a publisher never waits.
 //
 // The table of contents: the types that files share, then the functions that each has for others.
 // All other functions are static, and so is all state: the first lines of a file say what it owns. What
