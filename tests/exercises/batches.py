@@ -1,0 +1,133 @@
+"""Logs of chapter 27 in their form of batches, for graders: made, read, and judged as the chapter's server does.
+
+    log = Log()
+    log.add([b"set", b"k", b"v"])                # one batch
+    log.mark()                                   # all so far is on the disk
+    judge(log.data)                              # Found(batches=2, commands=1, whole=..., end="whole")
+"""
+from __future__ import annotations
+
+import re
+from typing import Iterator, List, NamedTuple, Optional, Sequence
+
+HEAD, TAIL = 40, 23  # bytes of the lines in front of and behind the commands
+Command = List[bytes]
+
+
+def _table() -> List[int]:
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (0x95AC9329AC4BC9B5 if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+TABLE = _table()
+
+
+def crc64(data: bytes) -> int:
+    """The sum that Redis uses, too: of "123456789" it is e9c6d914c4b8d9ca. Cost: some 0.1 us a byte."""
+    value = 0
+    for byte in data:
+        value = value >> 8 ^ TABLE[(value ^ byte) & 0xFF]
+    return value
+
+
+def command(words: Sequence[bytes]) -> bytes:
+    """A command as it stands in a log: the number of words, and each with its length."""
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+
+
+def batch(commands: bytes, offset: int, synced: int) -> bytes:
+    """A batch that is to stand at this offset."""
+    text = b"#BATCH:%010d %020d\r\n%s" % (len(commands), synced, commands)
+    return text + b"#CRC:%016x\r\n" % crc64(offset.to_bytes(8, "little") + text)
+
+
+class Log:
+    """A log that grows, batch by batch."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.synced = 0  # what the batches say
+
+    def add(self, *commands: Sequence[bytes]) -> int:
+        """Appends a batch of these commands. Returns where it begins."""
+        offset = len(self.data)
+        self.data += batch(b"".join(map(command, commands)), offset, self.synced)
+        return offset
+
+    def mark(self) -> None:
+        """Appends a batch without commands: all that is in front of it is on the disk."""
+        self.synced = len(self.data)
+        self.add()
+
+
+class Batch(NamedTuple):
+    """A batch that is whole: where it begins and ends, how much it says was on the disk, its commands."""
+
+    begin: int
+    end: int
+    synced: int
+    commands: List[Command]
+
+
+def commands_of(data: bytes) -> List[Command]:
+    """The commands that these bytes are."""
+    found, pos = [], 0
+
+    def line() -> bytes:
+        nonlocal pos
+        begin, pos = pos, data.index(b"\r\n", pos) + 2
+        return data[begin : pos - 2]
+
+    while pos < len(data):
+        words = []
+        for _ in range(int(line()[1:])):
+            size = int(line()[1:])
+            words.append(data[pos : pos + size])
+            pos += size + 2
+        found.append(words)
+    return found
+
+
+def batch_at(data: bytes, pos: int) -> Optional[Batch]:
+    """The batch that begins there, None where none does that is whole."""
+    head = re.match(rb"#BATCH:(\d{10}) (\d{20})\r\n", data[pos : pos + HEAD])
+    if not head:
+        return None
+    end = pos + HEAD + int(head[1])
+    tail = b"#CRC:%016x\r\n" % crc64(pos.to_bytes(8, "little") + data[pos:end])
+    if data[end : end + TAIL] != tail:
+        return None
+    return Batch(pos, end + TAIL, int(head[2]), commands_of(data[pos + HEAD : end]))
+
+
+def batches(data: bytes) -> Iterator[Batch]:
+    """The batches from the beginning on, up to what is not right."""
+    pos = 0
+    while True:
+        found = batch_at(data, pos)
+        if not found:
+            return
+        yield found
+        pos = found.end
+
+
+class Found(NamedTuple):
+    """What there is to say of a log: what is whole of it, and what follows, whole (nothing), torn or damaged."""
+
+    batches: int
+    commands: int
+    whole: int  # bytes
+    end: str
+
+
+def judge(data: bytes) -> Found:
+    """What the server of chapter 27 finds in the last file of a log."""
+    whole = list(batches(data))
+    end = whole[-1].end if whole else 0
+    behind = (batch_at(data, end + found.start()) for found in re.finditer(rb"#BATCH:", data[end:]))
+    what = "whole" if end == len(data) else "damaged" if any(b and b.synced > end for b in behind) else "torn"
+    return Found(len(whole), sum(len(each.commands) for each in whole), end, what)
