@@ -11,6 +11,7 @@ from typing import Dict, Iterator, List, Tuple
 from batches import Batch, batches
 from grading import Submission, points
 from harness import Conn, Server
+from harness.resp import OK, Simple
 
 DATABASES = (0, 3, 5, 12)
 Keys = Dict[Tuple[int, str], str]  # database and name: value
@@ -35,19 +36,19 @@ class Life:
         self.work, self.server, self.conn, self.keys = work, server, conn, keys
 
     def write(self, db: int, name: str, value: str) -> None:
-        self.conn.ask("select", str(db), expect="OK")
-        self.conn.ask("set", name, value, expect="OK")
+        self.conn.ask("select", str(db), expect=OK)
+        self.conn.ask("set", name, value, expect=OK)
         self.keys[db, name] = value
 
     def delete(self, db: int, name: str) -> None:
-        self.conn.ask("select", str(db), expect="OK")
+        self.conn.ask("select", str(db), expect=OK)
         self.conn.ask("del", name)
         self.keys.pop((db, name), None)
 
     def expect_keys(self, said: str) -> None:
         """Each database must have its keys, and no other."""
         for db in DATABASES:
-            self.conn.ask("select", str(db), expect="OK")
+            self.conn.ask("select", str(db), expect=OK)
             names = self.conn.ask("keys", "*")
             assert isinstance(names, list)
             found = {name.decode(): bytes(self.conn.ask("get", name)).decode() for name in names}  # type: ignore
@@ -117,9 +118,9 @@ def test_turned(work: Submission) -> None:
         it.write(5, "before", "2")
     with life(work, folder, keys) as it:
         it.expect_keys("after a restart")
-        it.conn.ask("config", "set", "appendonly", "no", expect="OK")
+        it.conn.ask("config", "set", "appendonly", "no", expect=OK)
         it.write(5, "meanwhile", "3")
-        it.conn.ask("config", "set", "appendonly", "yes", expect="OK")
+        it.conn.ask("config", "set", "appendonly", "yes", expect=OK)
         it.write(5, "after", "4")
         it.write(0, "after", "5")
     with life(work, folder, keys) as it:
@@ -132,8 +133,8 @@ def test_small(work: Submission) -> None:
     folder = new_folder(work, "small")
     with life(work, folder, {}) as it:
         for db in ("5", "0"):
-            it.conn.pipeline([("select", db), *[("incr", "n")] * 100], [b"OK", *range(1, 101)])
-        it.conn.pipeline([("multi",), *[("incr", "m")] * 5, ("exec",)], [b"OK", *[b"QUEUED"] * 5, [1, 2, 3, 4, 5]])
+            it.conn.pipeline([("select", db), *[("incr", "n")] * 100], [OK, *range(1, 101)])
+        it.conn.pipeline([("multi",), *[("incr", "m")] * 5, ("exec",)], [OK, *[Simple(b"QUEUED")] * 5, [1, 2, 3, 4, 5]])
     for each in batches(last_file(folder).read_bytes()):
         selects = sum(words[0].upper() == b"SELECT" for words in each.commands)
         most = moves(each)
