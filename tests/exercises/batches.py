@@ -1,4 +1,4 @@
-"""Logs of chapter 27 in their form of batches, for graders: made, read, and judged as the chapter's server does.
+"""Logs of chapter 27 in their form of batches, for graders: made, read, and judged as 27-log-check asks for.
 
     log = Log()
     log.add([b"set", b"k", b"v"])                # one batch
@@ -125,7 +125,7 @@ class Found(NamedTuple):
 
 
 def judge(data: bytes) -> Found:
-    """What the server of chapter 27 finds in the last file of a log."""
+    """What logcheck has to say of a log: README.md of 27-log-check has the rules."""
     whole = list(batches(data))
     end = whole[-1].end if whole else 0
     behind = (batch_at(data, end + found.start()) for found in re.finditer(rb"#BATCH:", data[end:]))
