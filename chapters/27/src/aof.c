@@ -1,0 +1,579 @@
+// aof.c: the append-only file
+//
+// What has changed is appended to a log, as commands: who does them again, one after the other, has what
+// was there. Owns the log: its directory, its files, and what of them is not known to be on the disk.
+//
+//   the last file      | on the disk      | written        |
+//   unsynced                              | batches        | a batch that is open |
+//                      0               start           + written               + size of unsynced
+//
+// A byte that is written is in the memory of the kernel: it survives our end, and not that of the machine.
+// fdatasync() waits until it is on the disk. Where that fails, nobody knows which bytes are there, and the
+// kernel takes them for written: a second call that succeeds says nothing. So what is not on the disk stays
+// in `unsynced`, and is written again then, into a new file.
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base.h"
+#include "buf.h"
+#include "clock.h"
+#include "io.h"
+#include "thread_pool.h"
+
+#include "server.h"
+
+enum {
+    k_sync_ms = 1000,       // between two syncs, with everysec
+    k_postpone_ms = 2000,   // how long a write waits for a sync that goes on
+    k_sync_size = 32 << 20, // bytes that are written, after which a sync does not wait its second
+    k_max_unsynced = 256 << 20, // bytes for which the loop waits until a sync is done
+    k_max_batch = 1 << 20,      // bytes of a batch after which replies do not wait for others
+    k_kept_room = 1 << 20,      // bytes for which room is kept in `unsynced`
+    k_no_batch = -1,
+};
+
+static const char k_dir_name[] = "appendonlydir";
+
+static struct {
+    enum fsync_policy policy;
+    bool wanted; // from the start
+    char *dir;   // owned; the parent of the directory
+    int dir_fd;
+    int fd; // the last file, -1 where the log is off
+    struct manifest manifest;
+    struct buf unsynced;
+    uint64_t start;     // where in the file it begins
+    size_t written;     // bytes of it that are in the file: with `start`, the size of the file
+    ssize_t open_batch; // where in it the batch begins that is open, k_no_batch for none
+    uint64_t synced;    // bytes of the file that are known to be on the disk
+    bool dirty;         // it has a command since the last sync began
+    bool marked;        // the last batch says how much is synced
+    int error;          // why the log cannot be written, an errno; 0 where it can
+    int64_t tick_ms;    // when there was something to be done last
+    int64_t wait_ms;    // since when writes wait for a sync that goes on, 0 for not
+    size_t delayed;     // writes that did not wait any longer
+    uint64_t loaded, to_load;
+} aof = {.fd = -1, .dir_fd = -1, .open_batch = k_no_batch};
+
+// A sync that a worker does.
+static struct {
+    struct thread_pool pool;
+    bool pool_runs;
+    bool runs;      // it is not known to be done
+    sem_t done;     // posted by the worker
+    int fd;         // the loop's, until `done`
+    int error;      // the worker's, until `done`
+    uint64_t up_to; // bytes of the file that are on the disk then
+} job;
+
+static const char *const k_policies[] = {"no", "always", "everysec", NULL};
+static const char *const k_yes_no[] = {"no", "yes", NULL};
+
+// Returns which of the words the variable has, the one at `fallback` where it is not set. Ends the program
+// where it has another one.
+static int env_word(const char *name, const char *const *words, int fallback) {
+    const char *text = getenv(name);
+    for (int i = 0; text && *text; i++) {
+        if (!words[i]) {
+            msg("%s=%s: has to be one of %s, %s%s%s",
+                name,
+                text,
+                words[0],
+                words[1],
+                words[2] ? ", " : "",
+                words[2] ? words[2] : "");
+            exit(1);
+        }
+        if (strcasecmp(text, words[i]) == 0) {
+            return i;
+        }
+    }
+    return fallback;
+}
+
+// ---- the sync of a worker ----
+
+static void sync_work(void *arg) {
+    (void)arg;
+    job.error = fdatasync(job.fd) < 0 ? errno : 0;
+    sem_post(&job.done);
+}
+
+// Has a worker sync all that is written.
+static void sync_begin(void) {
+    if (!job.pool_runs) {
+        thread_pool_init(&job.pool, 1);
+        sem_init(&job.done, 0, 0);
+        job.pool_runs = true;
+    }
+    job.runs = true;
+    job.fd = aof.fd;
+    job.up_to = aof.start + aof.written;
+    aof.dirty = false;
+    thread_pool_queue(&job.pool, sync_work, NULL);
+}
+
+// Forgets the first bytes of the file, so many of them: they need not be written again.
+static void forget(uint64_t up_to) {
+    size_t n = (size_t)(up_to - aof.start);
+    buf_consume(&aof.unsynced, n);
+    aof.written -= n;
+    aof.start = up_to;
+    if (aof.open_batch != k_no_batch) {
+        aof.open_batch -= (ssize_t)n;
+    }
+    if (buf_size(&aof.unsynced) == 0 && aof.unsynced.cap > k_kept_room) {
+        buf_dispose(&aof.unsynced);
+    }
+}
+
+// So many bytes of the file are on the disk.
+static void note_synced(uint64_t up_to) {
+    forget(up_to);
+    aof.synced = up_to;
+    aof.marked = false;
+}
+
+// Notes that the log cannot be written. Nothing more goes into its last file.
+static void fail(const char *what, int err) {
+    if (!aof.error) {
+        msg("the append-only file: %s: %s", what, strerror(err));
+    }
+    if (!aof.error && aof.policy != FSYNC_ALWAYS) {
+        msg("requests that write are refused until all that is not on the disk is in a new file, "
+            "which is"
+            " tried every second: make room, or look at the disk");
+    }
+    aof.error = err;
+}
+
+// Takes note of a sync that is done; waits for it, if that is asked for. Returns whether none goes on.
+static bool sync_over(bool wait) {
+    while (job.runs && (wait ? sem_wait(&job.done) : sem_trywait(&job.done)) < 0) {
+        if (errno != EINTR) {
+            return false;
+        }
+    }
+    if (job.runs && job.error) {
+        fail("fdatasync", job.error);
+    } else if (job.runs) {
+        note_synced(job.up_to);
+    }
+    job.runs = false;
+    return true;
+}
+
+// ---- batches ----
+
+static void begin_batch(void) {
+    if (aof.open_batch == k_no_batch) {
+        aof.open_batch = (ssize_t)aof_batch_begin(&aof.unsynced);
+    }
+}
+
+// Returns the buffer at the end of which a batch is open, for a command to be appended. Valid until the
+// next call of this file.
+struct buf *aof_open_batch(void) {
+    begin_batch();
+    aof.dirty = true;
+    return &aof.unsynced;
+}
+
+// Tells whether a batch is open: nobody has been told of what is in it.
+bool aof_batch_is_open(void) {
+    return aof.open_batch != k_no_batch;
+}
+
+// Closes the batch, if one is open.
+static void close_batch(void) {
+    if (aof.open_batch != k_no_batch) {
+        size_t pos = (size_t)aof.open_batch;
+        aof_batch_seal(&aof.unsynced, pos, aof.start + pos, aof.synced);
+        aof.open_batch = k_no_batch;
+        aof.marked = true;
+    }
+}
+
+// Tells whether replies wait for a sync, and had better wait for what others change meanwhile: one sync is
+// for all of them.
+bool aof_gathers(void) {
+    return aof.policy == FSYNC_ALWAYS && aof.open_batch != k_no_batch &&
+           buf_size(&aof.unsynced) - (size_t)aof.open_batch < k_max_batch;
+}
+
+// Writes the batches that are not written. Returns whether all are: else the file ends where it did.
+static bool write_batches(void) {
+    size_t n = buf_size(&aof.unsynced) - aof.written;
+    if (n == 0) {
+        return true;
+    }
+    if (write_all(aof.fd, buf_data(&aof.unsynced) + aof.written, n) < 0) {
+        int err = errno;
+        if (ftruncate(aof.fd, (off_t)(aof.start + aof.written)) < 0) {
+            msg("the append-only file: ftruncate: %s", strerror(errno));
+        }
+        fail("write", err);
+        return false;
+    }
+    aof.written += n;
+    if (aof.policy == FSYNC_NO) { // nobody will ask whether it has reached the disk
+        forget(aof.start + aof.written);
+    }
+    return true;
+}
+
+// ---- files ----
+
+// Makes a file that begins with `content`, and has the manifest name it behind those that it names; the one
+// before it, `old_fd` if there is one, ends at `old_size` then. Returns its descriptor, -1 with errno where
+// that does not work; then the manifest that we know is as it was.
+//
+// The order is what counts. A file is on the disk before the manifest names it. And the old one is cut before
+// the new one counts: what is in both would be done twice.
+static int new_file(int64_t seq, const struct buf *content, int old_fd, uint64_t old_size) {
+    struct manifest *manifest = &aof.manifest;
+    struct aof_file *file = manifest_add(manifest, 'i', seq), *old = old_fd < 0 ? NULL : file - 1;
+    if (!file) {
+        return -1;
+    }
+    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC;
+    int fd = openat(aof.dir_fd, file->name, flags, 0644);
+    bool ok = fd >= 0 && write_all(fd, buf_data(content), buf_size(content)) == 0 && fsync(fd) == 0;
+    if (ok && old) {
+        old->size = (int64_t)old_size;
+        ok = ftruncate(old_fd, (off_t)old_size) == 0 && fdatasync(old_fd) == 0;
+    }
+    if (ok && manifest_write(aof.dir_fd, manifest)) {
+        return fd;
+    }
+    int err = errno;
+    if (old) {
+        old->size = -1;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    manifest->n--;
+    errno = err;
+    return -1;
+}
+
+// Goes on with an open file, which has `size` bytes, all of them on the disk.
+static void go_on(int fd, uint64_t size) {
+    aof.fd = fd;
+    aof.start = size;
+    aof.written = 0;
+    note_synced(size);
+    aof.dirty = false;
+    aof.error = 0;
+    aof.wait_ms = 0;
+}
+
+// Goes on in a new file: all that is not known to be on the disk is written there, and is on the disk when
+// this returns true. If not, errno says why.
+static bool begin_anew(void) {
+    close_batch();
+    for (size_t pos = 0; pos < buf_size(&aof.unsynced);) {
+        aof_batch_seal(&aof.unsynced, pos, pos, 0);
+        pos = aof_batch_next(&aof.unsynced, pos);
+    }
+    int fd =
+        new_file(aof.manifest.files[aof.manifest.n - 1].seq + 1, &aof.unsynced, aof.fd, aof.start);
+    if (fd < 0) {
+        return false;
+    }
+    close(aof.fd);
+    uint64_t size = buf_size(&aof.unsynced);
+    buf_truncate(&aof.unsynced, 0);
+    go_on(fd, size);
+    msg("the append-only file: goes on in %s, nothing is lost",
+        aof.manifest.files[aof.manifest.n - 1].name);
+    return true;
+}
+
+// ---- when it is written ----
+
+// Writes what has changed, and syncs it: replies wait for that. Where that fails, and in a new file, too,
+// ends the program: what is in memory and not on the disk nobody may be told.
+static void commit_always(void) {
+    if (!aof.error && write_batches() && aof.dirty) {
+        if (fdatasync(aof.fd) < 0) {
+            fail("fdatasync", errno);
+        } else {
+            aof.dirty = false;
+            note_synced(aof.start + aof.written);
+        }
+    }
+    if (aof.error && !begin_anew()) {
+        msg("the append-only file: in a new file: %s", strerror(errno));
+        msg("no reply has left for what is not on the disk, so this is the end (appendfsync is "
+            "always):"
+            " make room, or look at the disk, and start the server again");
+        exit(1);
+    }
+}
+
+// Tells whether a write has to wait, since a sync goes on: it would wait in the kernel, and all clients with
+// it. It does not wait for ever.
+static bool write_waits(void) {
+    if (sync_over(buf_size(&aof.unsynced) > k_max_unsynced)) {
+        aof.wait_ms = 0;
+        return false;
+    }
+    int64_t now_ms = get_monotonic_msec();
+    if (aof.wait_ms == 0) {
+        aof.wait_ms = now_ms;
+    }
+    if (now_ms - aof.wait_ms < k_postpone_ms) {
+        return true;
+    }
+    msg("the append-only file: a sync takes longer than %d ms, the disk is busy", k_postpone_ms);
+    aof.delayed++;
+    aof.wait_ms = now_ms;
+    return false;
+}
+
+// To be called before a reply leaves, and once a round: writes what has changed. With `always` it is on the
+// disk when this returns.
+void aof_commit(void) {
+    if (aof.fd < 0 || aof.written == buf_size(&aof.unsynced)) {
+        return;
+    }
+    close_batch();
+    if (aof.policy == FSYNC_ALWAYS) {
+        commit_always();
+    } else if (!write_waits() && !aof.error && write_batches() && !job.runs &&
+               aof.written > k_sync_size) {
+        sync_begin();
+    }
+}
+
+// Returns when aof_tick() is to be called, of the monotonic clock: INT64_MAX for never.
+int64_t aof_deadline(void) {
+    bool busy = aof.error || job.runs || !aof.marked || aof.written < buf_size(&aof.unsynced) ||
+                (aof.dirty && aof.policy == FSYNC_EVERYSEC);
+    return aof.fd >= 0 && busy ? aof.tick_ms + k_sync_ms - 1 : INT64_MAX;
+}
+
+// Does what is to be done once a second: syncs, tries again what has failed, and where there is nothing else
+// to be written, says in the file how much of it is on the disk.
+void aof_tick(void) {
+    aof.tick_ms = get_monotonic_msec();
+    if (!sync_over(false)) {
+        return;
+    }
+    if (aof.error) {
+        begin_anew();
+        return;
+    }
+    aof_commit();
+    if (aof.dirty && aof.policy == FSYNC_EVERYSEC) {
+        if (!job.runs && !aof.error) {
+            sync_begin();
+        }
+    } else if (!aof.marked && !aof.error) {
+        begin_batch();
+        close_batch();
+        write_batches();
+    }
+}
+
+// ---- on and off ----
+
+// Ends the program where the directory has files of a log, and no manifest: which of them count?
+static void check_no_files(void) {
+    int fd = openat(aof.dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    for (const struct dirent *file; dir && (file = readdir(dir));) {
+        struct stat stat;
+        size_t len = strlen(file->d_name);
+        if (len > 4 && strcmp(file->d_name + len - 4, ".aof") == 0 &&
+            fstatat(aof.dir_fd, file->d_name, &stat, 0) == 0 && stat.st_size > 0) {
+            msg("%s/%s has %s, and no manifest that names it. Write one (`file %s seq 1 type i`), "
+                "or move"
+                " the directory away",
+                aof.dir,
+                k_dir_name,
+                file->d_name,
+                file->d_name);
+            exit(1);
+        }
+    }
+    if (dir) {
+        closedir(dir);
+    }
+}
+
+// Opens the directory of the log, makes it where there is none, and locks it. Returns whether that works; if
+// not, has said why. A directory that is made is on the disk when its parent is.
+bool aof_open_dir(void) {
+    int parent = aof.dir_fd < 0 ? open(aof.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (parent >= 0 && (mkdirat(parent, k_dir_name, 0755) == 0 || errno == EEXIST) &&
+        fsync(parent) == 0) {
+        aof.dir_fd = openat(parent, k_dir_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    if (aof.dir_fd < 0) {
+        msg("DIR=%s: cannot have a log in here: %s", aof.dir, strerror(errno));
+    } else if (flock(aof.dir_fd, LOCK_EX | LOCK_NB) < 0) {
+        msg("DIR=%s: another server has its log here: end it first, or choose another DIR",
+            aof.dir);
+        close(aof.dir_fd);
+        aof.dir_fd = -1;
+    }
+    if (parent >= 0) {
+        close(parent);
+    }
+    return aof.dir_fd >= 0;
+}
+
+// Reads what the settings say, and which files the log has, if there is to be one. Ends the program where
+// that is wrong.
+void aof_start(void) {
+    const char *dir = getenv("DIR");
+    aof_batch_start();
+    aof.policy = (enum fsync_policy)env_word("APPENDFSYNC", k_policies, FSYNC_EVERYSEC);
+    aof.wanted = env_word("APPENDONLY", k_yes_no, 0) == 1;
+    aof.dir = realpath(dir && *dir ? dir : ".", NULL);
+    if (!aof.dir) {
+        die("DIR=%s", dir ? dir : ".");
+    }
+    if (aof.wanted && !aof_open_dir()) {
+        exit(1);
+    }
+    if (aof.wanted && !manifest_read(aof.dir_fd, &aof.manifest)) {
+        check_no_files();
+    }
+}
+
+// Returns the files of the log, borrowed.
+struct manifest *aof_manifest(void) {
+    return &aof.manifest;
+}
+
+// Returns the directory that these are in, -1 where none is open.
+int aof_dir_fd(void) {
+    return aof.dir_fd;
+}
+
+// Returns whether the log is to be on from the start.
+bool aof_wanted(void) {
+    return aof.wanted;
+}
+
+// Returns whether what changes is logged.
+bool aof_is_on(void) {
+    return aof.fd >= 0;
+}
+
+// Turns the log on: what changes from now on goes into a new file with this number. Returns whether that works.
+bool aof_begin(int64_t seq) {
+    int fd = new_file(seq, &aof.unsynced, -1, 0);
+    if (fd >= 0) {
+        go_on(fd, 0);
+    }
+    return fd >= 0;
+}
+
+// Turns the log on: it goes on behind the `size` bytes that its last file has. Returns whether that works.
+bool aof_continue(uint64_t size) {
+    const struct aof_file *last = &aof.manifest.files[aof.manifest.n - 1];
+    int fd = openat(aof.dir_fd, last->name, O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (fd < 0 || fsync(fd) < 0) {
+        return false;
+    }
+    go_on(fd, size);
+    return true;
+}
+
+// Turns the log off, with all in it and on the disk.
+void aof_stop(void) {
+    if (aof.fd < 0) {
+        return;
+    }
+    aof_commit();
+    sync_over(true);
+    if (!aof.error && write_batches() && fdatasync(aof.fd) == 0) {
+        note_synced(aof.start + aof.written);
+        begin_batch();
+        close_batch();
+        write_batches();
+    } else if (!begin_anew()) {
+        msg("the append-only file: %zu bytes of it are lost: %s",
+            buf_size(&aof.unsynced),
+            strerror(errno));
+    }
+    close(aof.fd);
+    aof.fd = -1;
+    aof.error = 0;
+    buf_dispose(&aof.unsynced);
+    aof.start = aof.written = 0;
+}
+
+// Turns the log off at the end of the program.
+void aof_end(void) {
+    aof_stop();
+    if (job.pool_runs) {
+        thread_pool_destroy(&job.pool);
+        sem_destroy(&job.done);
+    }
+    if (aof.dir_fd >= 0) {
+        close(aof.dir_fd);
+    }
+    free(aof.dir);
+}
+
+// ---- settings and numbers ----
+
+// Returns when what has changed is on the disk, an enum fsync_policy.
+int get_fsync_policy(void) {
+    return (int)aof.policy;
+}
+
+// Sets it. What was written before goes by it, too.
+void set_fsync_policy(int policy) {
+    sync_over(true);
+    aof.policy = (enum fsync_policy)policy;
+}
+
+// Returns the directory in which that of the log is.
+const char *aof_dir(void) {
+    return aof.dir;
+}
+
+// Returns why the log cannot be written, an errno; 0 where it can.
+int aof_error(void) {
+    return aof.error;
+}
+
+// Returns what there is to say about it.
+struct aof_numbers aof_numbers(void) {
+    return (struct aof_numbers){
+        .size = aof.start + buf_size(&aof.unsynced),
+        .unsynced = buf_size(&aof.unsynced),
+        .delayed = aof.delayed,
+        .syncing = job.runs,
+        .loaded = aof.loaded,
+        .to_load = aof.to_load,
+    };
+}
+
+// Notes how far the log is loaded: no bytes of none, once it is.
+void aof_loads(uint64_t done, uint64_t total) {
+    aof.loaded = done;
+    aof.to_load = total;
+}
+
+// Tells whether the log is being loaded.
+bool aof_is_loading(void) {
+    return aof.to_load > 0;
+}

@@ -1,0 +1,297 @@
+// config.c: settings, as clients read and change them
+//
+// Has no state: a setting belongs to the file that goes by it.
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "glob.h"
+#include "reply.h"
+
+#include "server.h"
+
+enum {
+    k_max_value = 128, // bytes of a setting's value as text
+};
+
+// The classes of connections in Redis, the last one of which has a limit here: of what waits in its inbox.
+static const char *const k_client_classes[] = {"normal", "slave", "replica", "pubsub"};
+
+enum {
+    k_num_classes = sizeof(k_client_classes) / sizeof(k_client_classes[0]),
+};
+
+static void get_limits(char text[k_max_value]) {
+    struct inbox_limits limits = get_inbox_limits();
+    snprintf(text,
+             k_max_value,
+             "normal 0 0 0 slave 268435456 67108864 60 pubsub %zu %zu %lld",
+             limits.hard,
+             limits.soft,
+             (long long)limits.soft_ms / 1000);
+}
+
+// size = digit, digit*, ("b" | "k" | "kb" | "m" | "mb" | "g" | "gb")?     k is 1000, kb 1024
+//
+// Returns whether the word is one, which is *size then.
+static bool parse_size(const char *word, size_t *size) {
+    static const struct unit {
+        const char *name;
+        size_t size;
+    } k_units[] = {
+        {"", 1},
+        {"b", 1},
+        {"k", 1000},
+        {"kb", 1 << 10},
+        {"m", 1000 * 1000},
+        {"mb", 1 << 20},
+        {"g", 1000 * 1000 * 1000},
+        {"gb", 1 << 30},
+    };
+    char *end;
+    unsigned long long number = strtoull(word, &end, 10);
+    for (size_t i = 0; isdigit((unsigned char)*word) && i < sizeof(k_units) / sizeof(k_units[0]);
+         i++) {
+        if (strcasecmp(end, k_units[i].name) == 0 && number <= SIZE_MAX / k_units[i].size) {
+            *size = (size_t)number * k_units[i].size;
+            return true;
+        }
+    }
+    return false;
+}
+
+// limits = class, hard size, soft size, seconds, any number of times
+//
+// Sets the limits of what waits for a connection, unless this is only a `trial`. Returns why it cannot,
+// NULL if it can.
+static const char *set_limits(const struct slice *arg, bool trial) {
+    char text[k_max_value], *words[4], *rest = text;
+    struct inbox_limits limits = get_inbox_limits();
+    if (arg->len >= sizeof(text)) {
+        return "Wrong number of arguments in buffer limit configuration.";
+    }
+    memcpy(text, arg->data, arg->len);
+    text[arg->len] = '\0';
+    while (rest && *text) {
+        words[0] = strsep(&rest, " ");
+        size_t numbers[3];
+        int class = 0;
+        for (int i = 1; i < 4; i++) {
+            if (!(words[i] = strsep(&rest, " "))) {
+                return "Wrong number of arguments in buffer limit configuration.";
+            }
+        }
+        while (class < k_num_classes && strcasecmp(words[0], k_client_classes[class]) != 0) {
+            class ++;
+        }
+        if (class == k_num_classes) {
+            return "Invalid client class specified in buffer limit configuration.";
+        }
+        if (!parse_size(words[1], &numbers[0]) || !parse_size(words[2], &numbers[1]) ||
+            words[3][strspn(words[3], "0123456789")] || !parse_size(words[3], &numbers[2]) ||
+            numbers[2] > INT_MAX) {
+            return "Error in hard, soft or soft_seconds setting in buffer limit configuration.";
+        }
+        if (class == k_num_classes - 1) {
+            limits = (struct inbox_limits){numbers[0], numbers[1], (int64_t)numbers[2] * 1000};
+        }
+    }
+    if (!trial) {
+        set_inbox_limits(limits);
+    }
+    return NULL;
+}
+
+static void get_events(char text[k_max_value]) {
+    get_event_classes(text);
+}
+
+// Sets which classes of events are published, unless this is only a `trial`. Returns why it cannot, NULL
+// if it can.
+static const char *set_events(const struct slice *arg, bool trial) {
+    unsigned classes;
+    if (!parse_event_classes(arg, &classes)) {
+        return "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
+    }
+    if (!trial) {
+        set_event_classes(classes);
+    }
+    return NULL;
+}
+
+// What clients ask for by `config get`. All that has a value here stays as it is; the others are
+// numbers that can be set, or text.
+static const struct setting {
+    const char *name;
+    const char *value;
+    int64_t (*get)(void);
+    void (*set)(int64_t number);
+    int64_t unit, min, max; // clients see the number in `unit`, rounded up
+    void (*get_text)(char text[k_max_value]);
+    const char *(*set_text)(const struct slice *arg, bool trial);
+} k_settings[] = {
+    {"active-expire-effort", NULL, get_effort, set_effort, 1, 1, 10, NULL, NULL},
+    {"appendonly", "no", NULL, NULL, 0, 0, 0, NULL, NULL},
+    {"client-output-buffer-limit", NULL, NULL, NULL, 0, 0, 0, get_limits, set_limits},
+    {"databases", "16", NULL, NULL, 0, 0, 0, NULL, NULL},
+    {"maxmemory", "0", NULL, NULL, 0, 0, 0, NULL, NULL},
+    {"maxmemory-policy", "noeviction", NULL, NULL, 0, 0, 0, NULL, NULL},
+    {"notify-keyspace-events", NULL, NULL, NULL, 0, 0, 0, get_events, set_events},
+    {"proto-max-bulk-len", "33554432", NULL, NULL, 0, 0, 0, NULL, NULL},
+    {"save", "", NULL, NULL, 0, 0, 0, NULL, NULL},
+    {"timeout", NULL, get_idle_timeout, set_idle_timeout, 1000, 0, INT_MAX, NULL, NULL},
+};
+
+enum {
+    k_num_settings = sizeof(k_settings) / sizeof(k_settings[0]),
+};
+
+// Returns the value of a setting. `text` has room for one that has to be written.
+static const char *setting_value(const struct setting *setting, char text[k_max_value]) {
+    if (setting->value) {
+        return setting->value;
+    }
+    if (setting->get_text) {
+        setting->get_text(text);
+        return text;
+    }
+    int64_t value = (setting->get() + setting->unit - 1) / setting->unit;
+    snprintf(text, k_max_value, "%lld", (long long)value);
+    return text;
+}
+
+// config get pattern...: a name that was asked for by itself is written as it was asked for
+void do_config_get(struct request *req, struct reply *out) {
+    const struct slice *wanted[k_num_settings] = {NULL};
+    size_t n = 0, budget = compare_budget(0), left = budget;
+    for (int i = 2; i < req->nargs; i++) {
+        uint8_t *pattern = small_letters(&req->args[i]);
+        for (size_t s = 0; s < k_num_settings; s++) {
+            const uint8_t *name = (const uint8_t *)k_settings[s].name;
+            if (!wanted[s] &&
+                glob_match(pattern, req->args[i].len, name, strlen(k_settings[s].name), &left)) {
+                wanted[s] = &req->args[i];
+                n++;
+            }
+        }
+        free(pattern);
+    }
+    turn_add(budget - left);
+    if (left == 0) {
+        out_long_pattern(out);
+        return;
+    }
+    reply_map(out, n);
+    for (size_t s = 0; s < k_num_settings; s++) {
+        char text[k_max_value];
+        if (wanted[s]) {
+            if (is_word(wanted[s], k_settings[s].name)) {
+                reply_str(out, wanted[s]->data, wanted[s]->len);
+            } else {
+                reply_cstr(out, k_settings[s].name);
+            }
+            reply_cstr(out, setting_value(&k_settings[s], text));
+        }
+    }
+}
+
+// Returns the setting with the name, NULL where there is none.
+static const struct setting *find_setting(const struct slice *name) {
+    for (size_t s = 0; s < k_num_settings; s++) {
+        if (is_word(name, k_settings[s].name)) {
+            return &k_settings[s];
+        }
+    }
+    return NULL;
+}
+
+static void out_not_set(const char *name, const char *why, struct reply *out) {
+    reply_errf(out, "ERR CONFIG SET failed (possibly related to argument '%s') - %s", name, why);
+}
+
+// Tells whether args[i] names a setting that may be set, and that no argument before it names. If not,
+// replies with an error.
+static bool may_set(const struct request *req, int i, struct reply *out) {
+    const struct slice *name = &req->args[i], *value = name + 1;
+    const struct setting *setting = find_setting(name);
+    if (!setting) {
+        reply_errf(out,
+                   "ERR Unknown option or number of arguments for CONFIG SET - '%.*s'",
+                   (int)name->len,
+                   name->data);
+        return false;
+    }
+    bool same = setting->value && strlen(setting->value) == value->len &&
+                memcmp(setting->value, value->data, value->len) == 0;
+    if (setting->value && !same) {
+        out_not_set(setting->name, "can't set immutable config", out);
+        return false;
+    }
+    for (int before = 2; before < i; before += 2) {
+        if (find_setting(&req->args[before]) == setting) {
+            out_not_set(setting->name, "duplicate parameter", out);
+            return false;
+        }
+    }
+    return true;
+}
+
+// Sets *number to `arg`. If that is no number that the setting takes, replies with an error and
+// returns false.
+static bool parse_setting(const struct setting *setting, const struct slice *arg, int64_t *number,
+                          struct reply *out) {
+    if (!parse_int(arg, number)) {
+        out_not_set(setting->name, "argument couldn't be parsed into an integer", out);
+        return false;
+    }
+    if (*number < setting->min || *number > setting->max) {
+        char why[80];
+        snprintf(why,
+                 sizeof(why),
+                 "argument must be between %lld and %lld inclusive",
+                 (long long)setting->min,
+                 (long long)setting->max);
+        out_not_set(setting->name, why, out);
+        return false;
+    }
+    return true;
+}
+
+// config set name value [name value]...: all of them, or none
+void do_config_set(struct request *req, struct reply *out) {
+    int64_t numbers[k_num_settings];
+    if (req->nargs % 2 != 0) {
+        out_bad_syntax(out);
+        return;
+    }
+    for (int i = 2; i < req->nargs; i += 2) {
+        if (!may_set(req, i, out)) {
+            return;
+        }
+    }
+    for (int i = 2; i < req->nargs; i += 2) {
+        const struct setting *setting = find_setting(&req->args[i]);
+        const char *why = setting->set_text ? setting->set_text(&req->args[i + 1], true) : NULL;
+        if (why) {
+            out_not_set(setting->name, why, out);
+            return;
+        }
+        if (setting->set &&
+            !parse_setting(setting, &req->args[i + 1], &numbers[setting - k_settings], out)) {
+            return;
+        }
+    }
+    for (int i = 2; i < req->nargs; i += 2) {
+        const struct setting *setting = find_setting(&req->args[i]);
+        if (setting->set) {
+            setting->set(numbers[setting - k_settings] * setting->unit);
+        } else if (setting->set_text) {
+            setting->set_text(&req->args[i + 1], false);
+        }
+    }
+    reply_status(out, "OK");
+}
