@@ -18,21 +18,23 @@ What fails is told with the state's name. The recording stays in build/crash; to
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import pickle
-import shutil
+import random
 import signal
 import sys
 import tempfile
+import threading
 import time
 from bisect import bisect_left, bisect_right
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from servers import HERE, Client, Error, Server, Trouble, recorder  # noqa: E402
-from states import Disk, Record, Recording, State, read_disk, read_records, write_disk  # noqa: E402
+from states import Disk, Record, Recording, State, read_records, write_disk  # noqa: E402
 from workload import Found, Step, Workload  # noqa: E402
 
 ROOT = HERE.parents[1]
@@ -187,3 +189,174 @@ class Checker:
 
 def _key(disk: Disk) -> int:
     return hash(tuple(sorted(disk.items())))
+
+
+# ---- what is typed ----
+
+
+def told(wrong: Dict[State, str], where: Path) -> str:
+    """What is wrong, one example of each kind, and how to see it."""
+    kinds: Dict[str, List[Tuple[State, str]]] = {}
+    for state, problem in wrong.items():
+        kinds.setdefault(problem.partition(":")[0], []).append((state, problem))
+    lines = []
+    for kind, found in kinds.items():
+        state, problem = found[0]
+        lines.append(f"  {kind}: {len(found)} states, for example {state}\n    {problem[:600]}")
+        lines.append(f"    to see it again: python3 tests/crash/check.py --show {where} {state}")
+    return "\n".join(lines)
+
+
+def keep(run: Run, command: Sequence[str], where: Path) -> None:
+    """Writes a run into a folder, for --show."""
+    where.mkdir(parents=True, exist_ok=True)
+    (where / "run.pickle").write_bytes(pickle.dumps((run, list(command))))
+
+
+def show(where: Path, text: str, kept: Optional[Path]) -> int:
+    """Prints a state of a run that was kept: what was recorded up to its cut, the files, and what is wrong."""
+    run, command = pickle.loads((where / "run.pickle").read_bytes())
+    checker, state = Checker(run, command), State.parse(text)
+    changes = {each.index: each for each in checker.recording.writes + checker.recording.names}
+    print("The last records before the crash (o open, m mkdir, w write, t truncate, b and e: begin and end of an fsync,\n"
+          "r rename, u unlink, s sent to a client, x a call that failed, p a process begins):")  # fmt: skip
+    for index in range(max(0, state.cut - 30), state.cut):
+        record = run.records[index]
+        change = changes.get(index)
+        safe = "" if change is None else "  safe" if change.safe <= state.cut else "  OPEN"
+        error = f" {os.strerror(record.error)}" if record.error > 0 else ""
+        words = f"{record.name} {record.data[:50]!r}" if record.data else record.name
+        print(f"  {index:5} {record.op} at {record.at:<6} size {record.size:<6} {words}{error}{safe}")
+    disk = checker.recording.disk(state)
+    print(f"The disk in state {state}:")
+    for name, content in disk.items():
+        print(f"  {name}{'/' if content is None else f', {len(content)} bytes'}")
+    if kept:
+        kept.mkdir(parents=True)
+        write_disk(disk, kept)
+        print(f"It is in {kept}")
+    print(f"Answered before: {checker.least(state.cut)} steps of the writers")
+    problem = checker.check(state)
+    print(f"The server: {problem or 'has all that it must have'}")
+    return int(bool(problem))
+
+
+def crashes(command: Sequence[str], policy: str, n: int, seed: int, where: Path, slow_ms: int) -> bool:
+    """Records a workload and plays n states of it. True where nothing is wrong."""
+    start = time.monotonic()
+    rounds = max(10, n // 12)
+    run = record(command, policy, rounds=rounds, seed=seed, seconds=0 if policy == "always" else 6, slow_ms=slow_ms)
+    keep(run, command, where)
+    checker = Checker(run, command)
+    done, wrong = checker.check_all(checker.recording.sample(n, seed), n)
+    took = time.monotonic() - start
+    print(f"{policy}, seed {seed}: {len(run.records)} records, {done} states in {took:.0f} s, {len(wrong)} wrong", flush=True)
+    if wrong:
+        print(told(wrong, where))
+    return not wrong
+
+
+KINDS = {
+    "open": ("EIO", "ENOSPC"), "write": ("EIO", "ENOSPC", "short"), "fdatasync": ("EIO",), "fsync": ("EIO",),
+    "ftruncate": ("EIO",), "rename": ("EIO", "ENOSPC"), "unlink": ("EIO",), "mkdir": ("ENOSPC",),
+}  # fmt: skip  # calls that fail, and with what
+
+
+def failing_calls(most: int) -> Iterator[Tuple[str, int, Callable[[], None]]]:
+    """What FAIL is to be, in which start of the server, and what is to be called where there are no so many calls: then
+    the next kind follows."""
+    for kind, errors in KINDS.items():
+        for error, start, more in itertools.product(errors, range(2), ("", ":+")):
+            over: List[bool] = []
+            for n in range(1, most + 1):
+                if not over:
+                    yield f"{kind}:{n}:{error}{more}", start, lambda: over.append(True)
+
+
+def failing(
+    command: Sequence[str], policy: str, calls: Iterator[Tuple[str, int, Callable[[], None]]], *, states: int, seed: int,
+    where: Optional[Path] = None,
+) -> Tuple[int, str]:  # fmt: skip
+    """For each of the failing calls a workload is played, in which it fails, and so many states are checked. Returns how
+    many workloads there were, and what has gone wrong; runs in which something has are kept."""
+    wrongs, total = [], 0
+    for fail, start, over in calls:
+        try:
+            run = record(command, policy, rounds=8, seed=seed, fail=fail, fail_in=start)
+        except Trouble as trouble:
+            wrongs.append(f"  with FAIL={fail} in start {start + 1}: {trouble}")
+            continue
+        if not any(record.error for record in run.records):
+            over()
+            continue
+        total += 1
+        checker = Checker(run, command)
+        _, wrong = checker.check_all(checker.recording.sample(states, seed), states)
+        if wrong:
+            folder = (where or ROOT / "build" / "crash") / f"{fail}-in-{start + 1}"
+            keep(run, command, folder)
+            wrongs.append(f"  with FAIL={fail} in start {start + 1}: {run.says}\n{told(wrong, folder)}")
+    return total, "\n".join(wrongs)
+
+
+def kills(command: Sequence[str], policy: str, n: int, seed: int) -> bool:
+    """Starts the server n times on the same files and kills it under load. True where nothing is lost."""
+    workload, rng = Workload(8, seed), random.Random(seed)
+    start, steps = time.monotonic(), 0
+    with tempfile.TemporaryDirectory(prefix="kill-") as folder:  # on a disk, not in memory
+        for number in range(n):
+            with Server(command, Path(folder), policy) as server:
+                problem = workload.go_on(server, policy == "always", forget=True)
+                if problem:
+                    print(f"after kill {number} of {n}, seed {seed}: {problem}")
+                    return False
+                if number % 100 == 99:
+                    with Client(server) as client:
+                        client.ask((b"flushall",))
+                    workload = Workload(8, seed + number)
+                timer = threading.Timer(rng.uniform(0.001, 0.05), server.kill)
+                timer.start()
+                workload.play(server, 1 << 30)
+                timer.join()
+                steps += sum(step.end >= 0 for writer in workload.writers for step in writer.steps)
+    print(f"{policy}: killed {n} times in {time.monotonic() - start:.0f} s, {steps} steps answered, nothing lost")
+    return True
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--policy", choices=list(WINDOW), default="always")
+    parser.add_argument("--states", type=int, default=0, metavar="N", help="check N different states")
+    parser.add_argument("--failing", type=int, default=0, metavar="N", help="let the first N calls of each kind fail")
+    parser.add_argument("--kill", type=int, default=0, metavar="N", help="kill it under load N times in a row")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--slow-ms", type=int, default=0, help="milliseconds that each fsync takes longer")
+    parser.add_argument("--show", nargs=2, metavar=("FOLDER", "STATE"), help="a state of a run before, see above")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="with --show: leave its files there")
+    parser.add_argument("--server", nargs=argparse.REMAINDER, help="the command of another server, at the end")
+    args = parser.parse_args()
+    if args.show:
+        return show(Path(args.show[0]), args.show[1], args.keep)
+    command = args.server or [str(max((ROOT / "build" / "test").glob("[0-9][0-9]/server")))]
+    where = ROOT / "build" / "crash" / args.policy
+    good = True
+    try:
+        if args.states or not (args.failing or args.kill):
+            good = crashes(command, args.policy, args.states or 5000, args.seed, where, args.slow_ms) and good
+        if args.failing:
+            start = time.monotonic()
+            calls = failing_calls(args.failing)
+            total, wrong = failing(command, args.policy, calls, states=8, seed=args.seed, where=where)
+            print(f"{args.policy}: {total} workloads with a failing call in {time.monotonic() - start:.0f} s")
+            print(wrong or "  nothing is wrong")
+            good = not wrong and good
+        if args.kill:
+            good = kills(command, args.policy, args.kill, args.seed) and good
+    except Trouble as trouble:
+        print(f"the server, without any crash of the disk: {trouble}")
+        return 1
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -15,8 +15,8 @@
 // its end; what was written between, perhaps.
 //
 // Files are told apart by their inode numbers, since one keeps its number when it is renamed. Not seen are
-// mmap, fallocate, and calls that libc makes by itself: a file that was opened by fopen() is looked at when
-// it is synced or closed, and has grown by one write then.
+// mmap, fallocate, and calls that libc makes by itself: a file with a stream is looked at when it is flushed,
+// synced or closed, and has grown by one write then.
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -365,10 +365,35 @@ int close(int fd) {
     return rv;
 }
 
+// A descriptor of ours gets a stream.
+FILE *fdopen(int fd, const char *mode) {
+    if (ours(fd)) {
+        lock();
+        g_fds[fd].stdio = true;
+        unlock();
+    }
+    return NEXT(FILE *, "fdopen", int, const char *)(fd, mode);
+}
+
+// What a stream of ours holds is written: a write that may fail, but not short.
+int fflush(FILE *file) {
+    int (*next)(FILE *) = NEXT(int, "fflush", FILE *);
+    int fd = file ? fileno(file) : -1;
+    if (!ours(fd)) {
+        return next(file);
+    }
+    lock();
+    int error = fails("write");
+    int rv = error ? failed("write", error > 0 ? error : ENOSPC, g_fds[fd].ino) : next(file);
+    catch_up(fd);
+    unlock();
+    return rv;
+}
+
 int fclose(FILE *file) {
     int fd = fileno(file);
-    if (fd >= 0 && fd < k_max_fds && g_fds[fd].ours) {
-        fflush(file);
+    if (ours(fd)) {
+        NEXT(int, "fflush", FILE *)(file);
         lock();
         catch_up(fd);
         g_fds[fd].ours = false;
@@ -403,7 +428,7 @@ static ssize_t write_file(int fd, const void *data, size_t n, off_t offset) {
     if (error > 0) {
         return failed("write", error, g_fds[fd].ino);
     }
-    n = error == k_short ? n / 2 : n;
+    n = error == k_short ? (n + 1) / 2 : n;
     struct stat st;
     off_t at = offset;
     if (offset < 0) {
@@ -551,15 +576,16 @@ int fdatasync(int fd) {
 
 // ---- names that come and go ----
 
-int rename(const char *from, const char *to) {
+int renameat(int from_dir, const char *from, int to_dir, const char *to) {
     char name[PATH_MAX], new_name[PATH_MAX];
-    int (*next)(const char *, const char *) = NEXT(int, "rename", const char *, const char *);
-    if (!below(AT_FDCWD, from, name) || !below(AT_FDCWD, to, new_name)) {
-        return next(from, to);
+    int (*next)(int, const char *, int, const char *) =
+        NEXT(int, "renameat", int, const char *, int, const char *);
+    if (!below(from_dir, from, name) || !below(to_dir, to, new_name)) {
+        return next(from_dir, from, to_dir, to);
     }
     lock();
     int error = fails("rename");
-    int rv = error ? failed("rename", error, 0) : next(from, to);
+    int rv = error ? failed("rename", error, 0) : next(from_dir, from, to_dir, to);
     if (rv == 0) {
         note((struct record){.op = 'r', .len = strlen(new_name)}, name, new_name);
     }
@@ -567,15 +593,19 @@ int rename(const char *from, const char *to) {
     return rv;
 }
 
-int unlink(const char *path) {
+int rename(const char *from, const char *to) {
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+int unlinkat(int dirfd, const char *path, int flags) {
     char name[PATH_MAX];
-    int (*next)(const char *) = NEXT(int, "unlink", const char *);
-    if (!below(AT_FDCWD, path, name)) {
-        return next(path);
+    int (*next)(int, const char *, int) = NEXT(int, "unlinkat", int, const char *, int);
+    if (!below(dirfd, path, name)) {
+        return next(dirfd, path, flags);
     }
     lock();
     int error = fails("unlink");
-    int rv = error ? failed("unlink", error, 0) : next(path);
+    int rv = error ? failed("unlink", error, 0) : next(dirfd, path, flags);
     if (rv == 0) {
         note((struct record){.op = 'u'}, name, NULL);
     }
@@ -583,18 +613,26 @@ int unlink(const char *path) {
     return rv;
 }
 
-int mkdir(const char *path, mode_t mode) {
+int unlink(const char *path) {
+    return unlinkat(AT_FDCWD, path, 0);
+}
+
+int mkdirat(int dirfd, const char *path, mode_t mode) {
     char name[PATH_MAX];
-    int (*next)(const char *, mode_t) = NEXT(int, "mkdir", const char *, mode_t);
-    if (!below(AT_FDCWD, path, name)) {
-        return next(path, mode);
+    int (*next)(int, const char *, mode_t) = NEXT(int, "mkdirat", int, const char *, mode_t);
+    if (!below(dirfd, path, name)) {
+        return next(dirfd, path, mode);
     }
     lock();
     int error = fails("mkdir");
-    int rv = error ? failed("mkdir", error, 0) : next(path, mode);
+    int rv = error ? failed("mkdir", error, 0) : next(dirfd, path, mode);
     if (rv == 0) {
         note((struct record){.op = 'm'}, name, NULL);
     }
     unlock();
     return rv;
+}
+
+int mkdir(const char *path, mode_t mode) {
+    return mkdirat(AT_FDCWD, path, mode);
 }

@@ -56,6 +56,7 @@ class Server:
         )  # fmt: skip
         try:
             self._wait_ready()
+            self._wait_loaded()
         except BaseException:
             self.kill()
             raise
@@ -70,6 +71,18 @@ class Server:
             if not self._read(end - time.monotonic()):
                 self._process.wait(PATIENCE)
                 raise Trouble(f"does not start: {self.last_words()}")
+
+    def _wait_loaded(self) -> None:
+        """It may listen while it loads."""
+        try:
+            with Client(self) as client:
+                while True:
+                    (reply,) = client.ask((b"exists", b"order"))
+                    if not isinstance(reply, Error) or not reply.startswith(b"LOADING"):
+                        return
+                    time.sleep(0.001)
+        except Trouble:
+            raise Trouble(f"does not start: {self.ending()}") from None
 
     def _read(self, seconds: float) -> bool:
         """Takes in what it says. False at the end of that."""
@@ -92,10 +105,10 @@ class Server:
         try:
             status = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
-            return "it has closed its connections, and goes on"
+            return "it has closed the connection, and goes on"
         while self._read(1):
             pass
-        return f"it has ended with status {status}: {self.last_words()}"
+        return f"status {status}: {self.last_words()}"
 
     def kill(self, sig: int = signal.SIGKILL) -> None:
         """kill -9, at any time: what it has not written is gone."""
@@ -125,7 +138,7 @@ class Client:
         try:
             self._sock = socket.create_connection(("127.0.0.1", server.port), PATIENCE)
         except OSError as error:
-            raise Trouble(f"it does not accept: {error}: {server.last_words()}") from None
+            raise Trouble(f"it does not accept: {error}") from None
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.port = self._sock.getsockname()[1]
         self.taken = 0

@@ -6,8 +6,8 @@ The model, which is stricter than any one file system:
 - A change of a file, a write or another size, is *safe* when an fsync of the file has begun after it, and has ended well
   before the cut. An fsync that fails makes nothing safe, now or later: the kernel forgets that those pages were still to be
   written. So the next fsync, though it ends well, is for later changes alone.
-- A name that appears, moves or goes is safe when its folder has been synced in the same way. To move a name from one folder
-  to another is two changes, one in each.
+- A name that appears, moves or goes is safe when its folder has been synced in the same way; here a sync that fails may be
+  tried again. To move a name from one folder to another is two changes, one in each.
 - What is safe stays. What is not is *open*: each part of it may be on the disk or not, in any order.
 
 All combinations are too many. Of the open writes of a cut these are tried: all, none, all but one, all but those of one
@@ -164,8 +164,11 @@ class Recording:
         self._open.setdefault(change.target, []).append(change)
 
     def _synced(self, index: int, record: Record) -> None:
-        """An fsync has ended: it was for all that was done before its begin. If it has failed, none ever will be."""
+        """An fsync has ended: it was for all that was done before its begin. If it has failed, for a file none ever will
+        be, and for a folder the next."""
         target = self._syncs[record.at]
+        if record.error and self.first[target] is None:
+            return
         for change in self._open.get(target, []):
             if change.index < record.at and not record.error:
                 change.safe = index + 1

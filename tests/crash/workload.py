@@ -58,6 +58,7 @@ class Writer:
         self._before: Keys = {}  # its keys before the first step
         self._likely: Keys = {}  # its keys after the last, where none is refused
         self._seen: List[Keys] = [{}]
+        self._otherwise: List[List[Step]] = []  # steps as they might have been, see go_on()
 
     def more(self) -> List[Step]:
         """The next steps to be sent: a change and its INCR, or both in a transaction."""
@@ -127,44 +128,43 @@ class Writer:
 
     def wrong(self, found: Found, least: int) -> str:
         """What is wrong with these keys where its first so many steps must be in them; "" where nothing is."""
-        fits = self._fits(found.keys)
+        problems = [self._wrong(steps, found, least) for steps in [self.steps, *self._otherwise]]
+        return problems[0] if all(problems) else ""
+
+    def _wrong(self, steps: Sequence[Step], found: Found, least: int) -> str:
+        """The same, where these were its steps."""
+        fits = [n for n in range(len(steps) + 1) if found.keys == (steps[n - 1].keys if n else self._before)]
         if not fits:
-            return f"keys that never were: {_shown(found.keys)}; {self._nearest(found.keys)}"
+            return f"keys that never were: {_shown(found.keys)}; {_nearest(steps, found.keys)}"
         if fits[-1] < least:
-            return f"answered and lost: {least - fits[-1]} steps, of which `{self.steps[fits[-1]]}` is the first"
-        if not any(n >= least and self._in_order(n, found.order) for n in fits):
-            return f"a hole: its keys are those after step {fits[-1]}, but `order` is {found.order}"
-        return ""
-
-    def _fits(self, keys: Keys) -> List[int]:
-        """After how many steps were its keys these?"""
-        return [n for n in range(len(self.steps) + 1) if keys == self._after(n)]
-
-    def _after(self, n: int) -> Keys:
-        return self.steps[n - 1].keys if n else self._before
-
-    def _in_order(self, n: int, order: int) -> bool:
-        """May its first n steps, and no more, be there with this order?"""
-        return all((step.order <= order) == (i < n) for i, step in enumerate(self.steps) if step.order)
+            return f"answered and lost: {least - fits[-1]} steps, of which `{steps[fits[-1]]}` is the first"
+        for n in fits:  # of those with an order, are the first n there, and no other?
+            if n >= least and all((each.order <= found.order) == (i < n) for i, each in enumerate(steps) if each.order):
+                return ""
+        return f"a hole: its keys are those after step {fits[-1]}, but `order` is {found.order}"
 
     def go_on(self, found: Found, forget: bool) -> None:
-        """These are its keys in the server that it goes on with: steps that were not answered and are not in them, never
-        were. It may forget all that was before."""
-        del self.steps[self._fits(found.keys)[-1] :]
+        """These are its keys in a server that has been started again: steps that are not in them have never been, but a
+        crash before that start could have left them. It may forget all that was before."""
+        there = [n for n, step in enumerate(self.steps, 1) if step.keys == found.keys]
+        if there and there[-1] < len(self.steps) or not there:
+            self._otherwise.append(self.steps)
+            self.steps = self.steps[: there[-1] if there else 0]
         self._likely = found.keys
         if forget:
-            self.steps, self._before, self._seen = [], found.keys, [found.keys]
+            self.steps, self._otherwise, self._before, self._seen = [], [], found.keys, [found.keys]
 
-    def _nearest(self, keys: Keys) -> str:
-        """In which step they were nearly so."""
-        def differ(step: Step) -> List[bytes]:
-            return [key for key in {*keys, *step.keys} if keys.get(key) != step.keys.get(key)]
 
-        if not self.steps:
-            return "it has sent nothing"
-        best = min(self.steps, key=lambda step: len(differ(step)))
-        wanted = {key: best.keys.get(key) for key in differ(best)}
-        return f"after step {self.steps.index(best) + 1}, `{best}`, they had {_shown(wanted)}"
+def _nearest(steps: Sequence[Step], keys: Keys) -> str:
+    """After which step they were nearly so."""
+
+    def differ(step: Step) -> List[bytes]:
+        return [key for key in {*keys, *step.keys} if keys.get(key) != step.keys.get(key)]
+
+    if not steps:
+        return "it has sent nothing"
+    best = min(steps, key=lambda step: len(differ(step)))
+    return f"after `{best}`, they had {_shown({key: best.keys.get(key) for key in differ(best)})}"
 
 
 def _shown(keys: Keys) -> str:
