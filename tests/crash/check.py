@@ -32,10 +32,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from servers import HERE, Client, Error, Server, Trouble, recorder  # noqa: E402
-from states import Disk, Record, Recording, State, read_records, write_disk  # noqa: E402
-from workload import Found, Step, Workload  # noqa: E402
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from crash.servers import HERE, Client, Error, Server, Trouble, recorder
+from crash.states import Disk, Record, Recording, State, read_records, write_disk
+from crash.workload import Found, Step, Workload
 
 ROOT = HERE.parents[1]
 WINDOW = {"always": 0.0, "everysec": 2.0, "no": float("inf")}  # seconds in which what was answered may be lost
@@ -50,6 +52,7 @@ class Run(NamedTuple):
     policy: str
     records: List[Record]
     workload: Workload
+    starts: List[int]  # when the server was started, nanoseconds of the monotonic clock
     says: str  # how the server has ended, where it has ended by itself
 
 
@@ -65,13 +68,14 @@ def record(
     """Plays a workload of so many rounds, which take so many seconds at least, and records it. The server is killed and
     started again between its parts. `fail` and `slow_ms` are what recorder.c is told, in the part `fail_in` or in all.
     Trouble where it does not come up again, or has lost something, that no failing call is to blame for."""
-    workload, says = Workload(writers, seed), ""
+    workload, says, began = Workload(writers, seed), "", []
     with scratch() as folder:
         top, recording = Path(folder, "files"), Path(folder, "recording")
         top.mkdir()
         env = {"LD_PRELOAD": recorder(), "RECORD_DIR": str(top), "RECORD_FILE": str(recording)}
         env.update({"SLOW_FSYNC_MS": str(slow_ms)} if slow_ms else {})
         for part in range(starts):
+            began.append(time.monotonic_ns())
             try:
                 with Server(command, top, policy, {**env, **({"FAIL": fail} if fail and part == fail_in else {})}) as server:
                     problem = workload.go_on(server, policy == "always") if part else ""
@@ -86,7 +90,7 @@ def record(
                     raise
         records = read_records(recording)
     workload.learn()
-    return Run(policy, records, workload, says)
+    return Run(policy, records, workload, began, says)
 
 
 class Checker:
@@ -151,7 +155,8 @@ class Checker:
 
     def _judge(self, state: State, looked: "Tuple[List[Found], str]") -> str:
         found, problem = looked
-        return (self.run.workload.wrong(found, self.least(state.cut)) if found else "") or problem
+        start = bisect_right(self.run.starts, self.run.records[state.cut - 1].ns) - 1
+        return (self.run.workload.wrong(found, self.least(state.cut), start) if found else "") or problem
 
     def check_all(self, states: Iterator[State], n: int) -> Tuple[int, Dict[State, str]]:
         """Checks states until n different ones have been: how many there were, and what is wrong with which. A state that

@@ -447,17 +447,15 @@ static ssize_t write_file(int fd, const void *data, size_t n, off_t offset) {
     return done;
 }
 
+// What is neither a file of ours nor a client is left alone, without the lock: a signal handler may write to it.
 ssize_t write(int fd, const void *data, size_t n) {
-    lock();
-    uint16_t port = 0;
-    ssize_t done;
-    if (ours(fd)) {
-        done = write_file(fd, data, n, -1);
-    } else {
-        port = client_of(fd);
-        done = NEXT(ssize_t, "write", int, const void *, size_t)(fd, data, n);
-        done = port ? sent(port, done) : done;
+    ssize_t (*next)(int, const void *, size_t) = NEXT(ssize_t, "write", int, const void *, size_t);
+    uint16_t port = ours(fd) ? 0 : client_of(fd);
+    if (!ours(fd) && !port) {
+        return next(fd, data, n);
     }
+    lock();
+    ssize_t done = port ? sent(port, next(fd, data, n)) : write_file(fd, data, n, -1);
     unlock();
     return done;
 }
@@ -475,25 +473,30 @@ ssize_t pwrite(int fd, const void *data, size_t n, off_t offset) {
 ssize_t pwrite64(int fd, const void *data, size_t n, off_t offset) __attribute__((alias("pwrite")));
 
 ssize_t writev(int fd, const struct iovec *parts, int count) {
-    lock();
-    ssize_t done;
-    if (ours(fd)) { // one write of all the bytes
-        size_t n = 0;
-        for (int i = 0; i < count; i++) {
-            n += parts[i].iov_len;
-        }
-        char *bytes = malloc(n + 1), *to = bytes;
-        for (int i = 0; i < count; i++) {
-            to = mempcpy(to, parts[i].iov_base, parts[i].iov_len);
-        }
-        done = write_file(fd, bytes, n, -1);
-        free(bytes);
-    } else {
-        uint16_t port = client_of(fd);
-        done = NEXT(ssize_t, "writev", int, const struct iovec *, int)(fd, parts, count);
-        done = port ? sent(port, done) : done;
+    ssize_t (*next)(int, const struct iovec *, int) =
+        NEXT(ssize_t, "writev", int, const struct iovec *, int);
+    uint16_t port = ours(fd) ? 0 : client_of(fd);
+    if (!ours(fd) && !port) {
+        return next(fd, parts, count);
     }
+    if (port) {
+        lock();
+        ssize_t done = sent(port, next(fd, parts, count));
+        unlock();
+        return done;
+    }
+    size_t n = 0;
+    for (int i = 0; i < count; i++) {
+        n += parts[i].iov_len;
+    }
+    char *bytes = malloc(n + 1), *to = bytes;
+    for (int i = 0; i < count; i++) {
+        to = mempcpy(to, parts[i].iov_base, parts[i].iov_len);
+    }
+    lock();
+    ssize_t done = write_file(fd, bytes, n, -1); // one write of all the bytes
     unlock();
+    free(bytes);
     return done;
 }
 

@@ -8,7 +8,7 @@ import shlex
 import signal
 import socket
 import subprocess
-import sys
+import threading
 import time
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
@@ -29,7 +29,7 @@ def recorder() -> str:
     source, library = HERE / "recorder.c", folder / "recorder.so"
     if not library.exists() or library.stat().st_mtime < source.stat().st_mtime:
         folder.mkdir(parents=True, exist_ok=True)
-        mine = f"{library}.{os.getpid()}"
+        mine = f"{library}.{os.getpid()}.{threading.get_ident()}"
         compiler = shlex.split(os.environ.get("CC", "cc"))
         words = ["-std=gnu11", "-O2", "-Wall", "-shared", "-fPIC", str(source), "-o", mine, "-ldl"]
         subprocess.run([*compiler, *words], check=True)

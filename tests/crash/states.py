@@ -3,11 +3,11 @@
 The model, which is stricter than any one file system:
 
 - A crash may come between any two records. What is recorded behind that *cut* has not happened.
-- A change of a file, a write or another size, is *safe* when an fsync of the file has begun after it, and has ended well
-  before the cut. An fsync that fails makes nothing safe, now or later: the kernel forgets that those pages were still to be
-  written. So the next fsync, though it ends well, is for later changes alone.
-- A name that appears, moves or goes is safe when its folder has been synced in the same way; here a sync that fails may be
-  tried again. To move a name from one folder to another is two changes, one in each.
+- A write is *safe* when an fsync of its file has begun after it, and has ended well before the cut. An fsync that fails
+  makes no write safe, now or later: the kernel forgets that those pages were still to be written. So the next fsync, though
+  it ends well, is for later writes alone.
+- The same holds of another size, and of a name that appears, moves or goes, which an fsync of its folder makes safe; but
+  here a sync that has failed may be tried again. To move a name from one folder to another is two changes, one in each.
 - What is safe stays. What is not is *open*: each part of it may be on the disk or not, in any order.
 
 All combinations are too many. Of the open writes of a cut these are tried: all, none, all but one, all but those of one
@@ -164,15 +164,15 @@ class Recording:
         self._open.setdefault(change.target, []).append(change)
 
     def _synced(self, index: int, record: Record) -> None:
-        """An fsync has ended: it was for all that was done before its begin. If it has failed, for a file none ever will
-        be, and for a folder the next."""
-        target = self._syncs[record.at]
-        if record.error and self.first[target] is None:
-            return
+        """An fsync has ended: it was for all that was done before its begin. If it has failed, no other one will be for the
+        bytes that were written; for sizes and names, the next."""
+        target, later = self._syncs[record.at], []
         for change in self._open.get(target, []):
-            if change.index < record.at and not record.error:
+            if change.index > record.at or (record.error and change.data is None):
+                later.append(change)
+            elif not record.error:
                 change.safe = index + 1
-        self._open[target] = [change for change in self._open.get(target, []) if change.index > record.at]
+        self._open[target] = later
 
     # ---- states ----
 
@@ -298,6 +298,7 @@ def write_disk(disk: Disk, folder: Path) -> None:
             (folder / name).mkdir()
         else:
             (folder / name).write_bytes(content)
+
 
 
 def read_disk(folder: Path) -> Disk:

@@ -11,10 +11,11 @@ import random
 import time
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from servers import Client, Error, Server, Trouble, Words
+from crash.servers import Client, Error, Server, Trouble, Words
 
 ORDER = b"order"
 LATER = 4_000_000_000_000  # a deadline that no test lives to see, in milliseconds since 1970
+LAST = 1 << 30  # start of a server
 Keys = Dict[bytes, object]  # key -> what it holds, with its deadline
 
 
@@ -58,7 +59,7 @@ class Writer:
         self._before: Keys = {}  # its keys before the first step
         self._likely: Keys = {}  # its keys after the last, where none is refused
         self._seen: List[Keys] = [{}]
-        self._otherwise: List[List[Step]] = []  # steps as they might have been, see go_on()
+        self._until: List[List[Step]] = []  # its steps up to the end of each start of the server but the last
 
     def more(self) -> List[Step]:
         """The next steps to be sent: a change and its INCR, or both in a transaction."""
@@ -126,13 +127,10 @@ class Writer:
             keys[self.name + b"z"] = dict(zip(pairs[::2], map(float, pairs[1::2])))
         return Found(keys, int(order or 0))  # type: ignore[call-overload]
 
-    def wrong(self, found: Found, least: int) -> str:
-        """What is wrong with these keys where its first so many steps must be in them; "" where nothing is."""
-        problems = [self._wrong(steps, found, least) for steps in [self.steps, *self._otherwise]]
-        return problems[0] if all(problems) else ""
-
-    def _wrong(self, steps: Sequence[Step], found: Found, least: int) -> str:
-        """The same, where these were its steps."""
+    def wrong(self, found: Found, least: int, start: int) -> str:
+        """What is wrong with these keys after a crash in that start of the server (the first is 0), where its first so many
+        steps must be in them; "" where nothing is."""
+        steps = self._until[start] if start < len(self._until) else self.steps
         fits = [n for n in range(len(steps) + 1) if found.keys == (steps[n - 1].keys if n else self._before)]
         if not fits:
             return f"keys that never were: {_shown(found.keys)}; {_nearest(steps, found.keys)}"
@@ -146,13 +144,12 @@ class Writer:
     def go_on(self, found: Found, forget: bool) -> None:
         """These are its keys in a server that has been started again: steps that are not in them have never been, but a
         crash before that start could have left them. It may forget all that was before."""
-        there = [n for n, step in enumerate(self.steps, 1) if step.keys == found.keys]
-        if there and there[-1] < len(self.steps) or not there:
-            self._otherwise.append(self.steps)
-            self.steps = self.steps[: there[-1] if there else 0]
+        self._until.append(list(self.steps))
+        while (self.steps[-1].keys if self.steps else self._before) != found.keys:
+            self.steps.pop()
         self._likely = found.keys
         if forget:
-            self.steps, self._otherwise, self._before, self._seen = [], [], found.keys, [found.keys]
+            self.steps, self._until, self._before, self._seen = [], [], found.keys, [found.keys]
 
 
 def _nearest(steps: Sequence[Step], keys: Keys) -> str:
@@ -238,10 +235,11 @@ class Workload:
         with Client(server) as client:
             return [writer.found(client) for writer in self.writers]
 
-    def wrong(self, found: Sequence[Found], least: Sequence[int]) -> str:
-        """What is wrong with that, where of each writer so many steps must be there; "" where nothing is."""
+    def wrong(self, found: Sequence[Found], least: Sequence[int], start: int = LAST) -> str:
+        """What is wrong with that after a crash in that start of the server, where of each writer so many steps must be
+        there; "" where nothing is."""
         for number, (writer, keys, steps) in enumerate(zip(self.writers, found, least)):
-            problem = writer.wrong(keys, steps)
+            problem = writer.wrong(keys, steps, start)
             if problem:
                 kind, _, text = problem.partition(":")
                 return f"{kind}: writer {number}:{text}"
