@@ -155,8 +155,12 @@ class Checker:
 
     def _judge(self, state: State, looked: "Tuple[List[Found], str]") -> str:
         found, problem = looked
-        start = bisect_right(self.run.starts, self.run.records[state.cut - 1].ns) - 1
-        return (self.run.workload.wrong(found, self.least(state.cut), start) if found else "") or problem
+        records, least = self.run.records, self.least(state.cut)
+        start = bisect_right(self.run.starts, records[state.cut - 1].ns) - 1
+        wrong = self.run.workload.wrong(found, least, start) if found else ""
+        if wrong and not any(each.op == "s" and each.ns > self.run.starts[start] for each in records[: state.cut]):
+            wrong = self.run.workload.wrong(found, least, start - 1)  # this start has told nobody anything yet
+        return wrong or problem
 
     def check_all(self, states: Iterator[State], n: int) -> Tuple[int, Dict[State, str]]:
         """Checks states until n different ones have been: how many there were, and what is wrong with which. A state that
