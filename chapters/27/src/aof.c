@@ -512,7 +512,7 @@ bool aof_begin(int64_t seq) {
 bool aof_continue(uint64_t size) {
     const struct aof_file *last = &aof.manifest.files[aof.manifest.n - 1];
     int fd = openat(aof.dir_fd, last->name, O_WRONLY | O_APPEND | O_CLOEXEC);
-    if (fd < 0 || fsync(fd) < 0 || fsync(aof.dir_fd) < 0) {
+    if (fd < 0 || fsync(fd) < 0) {
         return false;
     }
     go_on(fd, size);
