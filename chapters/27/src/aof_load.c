@@ -216,7 +216,8 @@ static const char *do_again(const struct resp_args *args) {
     struct lookups before = get_lookups();
     turn_begin(true);
     command->f(&req, &out);
-    set_lookups(before); // nobody has looked
+    effect_done(db_index(load.conn.db), &req); // it is in the log already, which is off
+    set_lookups(before);                       // nobody has looked
     bool failed = buf_size(&load.reply) > 0 && *buf_data(&load.reply) == '-';
     buf_truncate(&load.reply, 0);
     return failed ? "it does not go with the keys that are there" : NULL;
