@@ -40,8 +40,13 @@ from crash.states import Disk, Record, Recording, State, read_records, write_dis
 from crash.workload import Found, Step, Workload
 
 ROOT = HERE.parents[1]
+FAILING_WINDOW = 3.0  # the same with `everysec`, where a sync has failed, and is made up for a second later
 WINDOW = {"always": 0.0, "everysec": 2.0, "no": float("inf")}  # seconds in which what was answered may be lost
 ADDED = [(b"added:%d" % n, b"v%d" % n) for n in range(3)]  # keys that are written after a crash
+KINDS = {
+    "open": ("EIO", "ENOSPC"), "write": ("EIO", "ENOSPC", "short"), "fdatasync": ("EIO",), "fsync": ("EIO",),
+    "ftruncate": ("EIO",), "rename": ("EIO", "ENOSPC"), "unlink": ("EIO",), "mkdir": ("ENOSPC",),
+}  # fmt: skip  # calls that fail, and with what
 KILL = {"always": signal.SIGKILL, "everysec": signal.SIGTERM, "no": signal.SIGTERM}  # where nothing may be lost
 JOBS = 2  # states that are checked at once
 
@@ -96,8 +101,9 @@ def record(
 class Checker:
     """Plays the states of a run to a server, and judges."""
 
-    def __init__(self, run: Run, command: Sequence[str]) -> None:
+    def __init__(self, run: Run, command: Sequence[str], window: Optional[float] = None) -> None:
         self.run, self.command = run, command
+        self.window = WINDOW[run.policy] if window is None else window
         self.recording = Recording(run.records)
         self._answered = [self._of_steps(writer.steps) for writer in run.workload.writers]
 
@@ -115,7 +121,7 @@ class Checker:
     def least(self, cut: int) -> List[int]:
         """How many steps of each writer a crash at this cut must leave: it comes right before the next record."""
         records = self.run.records
-        latest = records[min(cut, len(records) - 1)].ns - WINDOW[self.run.policy] * 1e9
+        latest = records[min(cut, len(records) - 1)].ns - self.window * 1e9
         return [min(bisect_left(at, cut), bisect_right(times, latest)) for at, times in self._answered]
 
     def look(self, disk: Disk, folder: Path) -> Tuple[List[Found], str]:
@@ -265,17 +271,14 @@ def crashes(command: Sequence[str], policy: str, n: int, seed: int, where: Path,
     return not wrong
 
 
-KINDS = {
-    "open": ("EIO", "ENOSPC"), "write": ("EIO", "ENOSPC", "short"), "fdatasync": ("EIO",), "fsync": ("EIO",),
-    "ftruncate": ("EIO",), "rename": ("EIO", "ENOSPC"), "unlink": ("EIO",), "mkdir": ("ENOSPC",),
-}  # fmt: skip  # calls that fail, and with what
+Call = Tuple[str, int, Callable[[], None]]
 
 
-def failing_calls(most: int) -> Iterator[Tuple[str, int, Callable[[], None]]]:
+def failing_calls(most: int, kinds: Sequence[str], starts: Sequence[int] = (0, 1)) -> Iterator[Call]:
     """What FAIL is to be, in which start of the server, and what is to be called where there are no so many calls: then
-    the next kind follows."""
-    for kind, errors in KINDS.items():
-        for error, start, more in itertools.product(errors, range(2), ("", ":+")):
+    the next kind follows. Of each kind the first call fails, then the second, up to `most`; alone, or all from it on."""
+    for kind in kinds:
+        for error, start, more in itertools.product(KINDS[kind], starts, ("", ":+")):
             over: List[bool] = []
             for n in range(1, most + 1):
                 if not over:
@@ -283,15 +286,15 @@ def failing_calls(most: int) -> Iterator[Tuple[str, int, Callable[[], None]]]:
 
 
 def failing(
-    command: Sequence[str], policy: str, calls: Iterator[Tuple[str, int, Callable[[], None]]], *, states: int, seed: int,
-    where: Optional[Path] = None,
+    command: Sequence[str], policy: str, calls: Iterator[Call], *, states: int, seed: int, where: Path,
 ) -> Tuple[int, str]:  # fmt: skip
     """For each of the failing calls a workload is played, in which it fails, and so many states are checked. Returns how
-    many workloads there were, and what has gone wrong; runs in which something has are kept."""
+    many workloads there were, and what has gone wrong; runs in which something has are kept in folders of `where`."""
     wrongs, total = [], 0
     for fail, start, over in calls:
+        rounds, seconds = (8, 0) if policy == "always" else (40, 4)
         try:
-            run = record(command, policy, rounds=8, seed=seed, fail=fail, fail_in=start)
+            run = record(command, policy, rounds=rounds, seconds=seconds, seed=seed, fail=fail, fail_in=start)
         except Trouble as trouble:
             wrongs.append(f"  with FAIL={fail} in start {start + 1}: {trouble}")
             continue
@@ -299,12 +302,12 @@ def failing(
             over()
             continue
         total += 1
-        checker = Checker(run, command)
+        checker = Checker(run, command, 0 if policy == "always" else float("inf") if "+" in fail else FAILING_WINDOW)
         _, wrong = checker.check_all(checker.recording.sample(states, seed), states)
         if wrong:
-            folder = (where or ROOT / "build" / "crash") / f"{fail}-in-{start + 1}"
-            keep(run, command, folder)
-            wrongs.append(f"  with FAIL={fail} in start {start + 1}: {run.says}\n{told(wrong, folder)}")
+            keep(run, command, where / f"{fail}-in-{start + 1}")
+            says = f"  with FAIL={fail} in start {start + 1}: {run.says}"
+            wrongs.append(f"{says}\n{told(wrong, where / f'{fail}-in-{start + 1}')}")
     return total, "\n".join(wrongs)
 
 
@@ -338,7 +341,7 @@ def main() -> int:
     parser.add_argument("--states", type=int, default=0, metavar="N", help="check N different states")
     parser.add_argument("--failing", type=int, default=0, metavar="N", help="let the first N calls of each kind fail")
     parser.add_argument("--kill", type=int, default=0, metavar="N", help="kill it under load N times in a row")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("TEST_SEED") or random.randrange(1 << 30)))
     parser.add_argument("--slow-ms", type=int, default=0, help="milliseconds that each fsync takes longer")
     parser.add_argument("--show", nargs=2, metavar=("FOLDER", "STATE"), help="a state of a run before, see above")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="with --show: leave its files there")
@@ -354,9 +357,12 @@ def main() -> int:
             good = crashes(command, args.policy, args.states or 5000, args.seed, where, args.slow_ms) and good
         if args.failing:
             start = time.monotonic()
-            calls = failing_calls(args.failing)
+            calls = failing_calls(args.failing, list(KINDS))
+            if args.policy != "always":  # these take seconds, and what is done at the start is the same
+                calls = failing_calls(min(2, args.failing), ["write", "fdatasync"], [0])
             total, wrong = failing(command, args.policy, calls, states=8, seed=args.seed, where=where)
-            print(f"{args.policy}: {total} workloads with a failing call in {time.monotonic() - start:.0f} s")
+            took = time.monotonic() - start
+            print(f"{args.policy}, seed {args.seed}: {total} workloads with a failing call in {took:.0f} s", flush=True)
             print(wrong or "  nothing is wrong")
             good = not wrong and good
         if args.kill:
