@@ -736,11 +736,13 @@ def log(report: Report) -> None:
         return
     candidates = [chapter(27), *redis()]
 
-    def measure(case: Tuple[str, str, Candidate]) -> Result:
-        policy, load, candidate = case
+    def measure(case: Tuple[str, Candidate]) -> Result:
+        policy, candidate = case
         with tempfile.TemporaryDirectory(dir=BUILD) as folder, Server(candidate, keeping(folder, policy)) as server:
             server.fill("set", scale.keys)
-            return server.load(mix="set", keys=scale.keys, seconds=scale.seconds, **LOG_LOADS[load])
+            found = {load: server.load(mix="set", keys=scale.keys, seconds=scale.seconds, **options)
+                     for load, options in LOG_LOADS.items()}  # fmt: skip
+            return {f"{load}, {field}": runs[field] for load, runs in found.items() for field in ("rate", "p99_us")}
 
     def waits(case: Tuple[str, Candidate]) -> Result:
         """Of a client that sets a key every 20 ms, while others set keys in pipelines."""
@@ -752,24 +754,24 @@ def log(report: Report) -> None:
             finish(running)
             return found
 
-    rates = in_turns(scale.rounds, [(p, load, c) for load in LOG_LOADS for p in POLICIES for c in candidates], measure)
+    rates = in_turns(scale.rounds, [(policy, c) for policy in POLICIES for c in candidates], measure)
     worst = in_turns(scale.few_rounds, [(policy, c) for policy in POLICIES[:2] for c in candidates], waits)
     loaded = in_turns(scale.few_rounds, candidates, lambda candidate: loading_s(candidate, scale.insert))
     with tempfile.TemporaryDirectory(dir=BUILD) as folder:
         one_sync = sync_us(folder, 20 * scale.rounds)
     report.say(
-        f"`set` of {scale.keys:,} keys of 16 bytes with values of 16, 50 connections, each with one request on its way or "
-        "with 16: without a log, with one that is brought to the disk once a second (`everysec`), and with one that is "
+        f"`set` of {scale.keys:,} keys of 16 bytes with values of 16, 50 connections, each with one request on its way "
+        "or with 16: without a log, with one that is brought to the disk once a second (`everysec`), and with one that is "
         "on the disk before each reply (`always`). Thousands a second, also as a share of what the same server does "
         f"without a log. Medians; rounds: {scale.rounds}. The files are on {kind}, where `fdatasync` of 100 bytes more "
         f"takes {one_sync:,.0f} microseconds.\n"
     )
     rows = []
-    for (policy, load, candidate), runs in rates.items():
-        rate, alone = middle(runs, "rate"), middle(rates[POLICIES[0], load, candidate], "rate")
-        base = [middle(rates[policy, load, c], "rate") for c in redis()]
+    for load, (policy, candidate) in [(load, case) for load in LOG_LOADS for case in rates]:
+        rate, without = (middle(rates[each, candidate], f"{load}, rate") for each in (policy, POLICIES[0]))
+        base, late = [middle(rates[policy, c], f"{load}, rate") for c in redis()], f"{load}, p99_us"
         rows.append([load, policy, candidate.name, f"{rate / 1e3:.1f}", *(f"{rate / other:.2f}" for other in base),
-                     f"{rate / alone:.2f}", f"{middle(runs, 'p99_us'):,.0f}"])  # fmt: skip
+                     f"{rate / without:.2f}", f"{middle(rates[policy, candidate], late):,.0f}"])  # fmt: skip
     compared = ["to Redis"] if redis() else []
     report.table(("pipelines", "log", "server", "set", *compared, "to no log", "p99, us"), rows)
     report.say(
