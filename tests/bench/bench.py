@@ -761,8 +761,8 @@ def log(report: Report) -> None:
         one_sync = sync_us(folder, 20 * scale.rounds)
     report.say(
         f"`set` of {scale.keys:,} keys of 16 bytes with values of 16, 50 connections, each with one request on its way "
-        "or with 16: without a log, with one that is brought to the disk once a second (`everysec`), and with one that is "
-        "on the disk before each reply (`always`). Thousands a second, also as a share of what the same server does "
+        "or with 16: without a log, with one that is brought to the disk once a second (`everysec`), and with one that "
+        "is on the disk before each reply (`always`). Thousands a second, also as a share of what the same server does "
         f"without a log. Medians; rounds: {scale.rounds}. The files are on {kind}, where `fdatasync` of 100 bytes more "
         f"takes {one_sync:,.0f} microseconds.\n"
     )
