@@ -33,9 +33,9 @@
 #include "server.h"
 
 enum {
-    k_sync_ms = 1000,       // between two syncs, with everysec
-    k_postpone_ms = 2000,   // how long a write waits for a sync that goes on
-    k_sync_size = 32 << 20, // bytes that are written, after which a sync does not wait its second
+    k_sync_ms = 1000,      // between two syncs, with everysec
+    k_postpone_ms = 2000,  // how long a write waits for a sync that goes on
+    k_sync_size = 8 << 20, // bytes that are written, after which a sync does not wait its second
     k_max_unsynced = 256 << 20, // bytes for which the loop waits until a sync is done
     k_max_batch = 1 << 20,      // bytes of a batch after which replies do not wait for others
     k_kept_room = 1 << 20,      // bytes for which room is kept in `unsynced`
@@ -452,6 +452,9 @@ void aof_start(void) {
     }
     if (aof.wanted && !manifest_read(aof.dir_fd, &aof.manifest)) {
         check_no_files();
+    }
+    if (aof.wanted && fsync(aof.dir_fd) < 0) { // a manifest that we go by has to stay the one
+        die("fsync %s/%s", aof.dir, k_dir_name);
     }
 }
 

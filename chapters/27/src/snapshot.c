@@ -139,7 +139,11 @@ bool aof_turn(bool on) {
         }
         return true;
     }
-    if (aof_is_loading() || !aof_open_dir()) {
+    if (aof_is_loading()) {
+        msg("cannot turn the append-only file on: the one that was here is being loaded");
+        return false;
+    }
+    if (!aof_open_dir()) {
         return false;
     }
     manifest_read(aof_dir_fd(), manifest);
