@@ -216,7 +216,8 @@ static const char *do_again(const struct resp_args *args) {
     struct lookups before = get_lookups();
     turn_begin(true);
     command->f(&req, &out);
-    set_lookups(before); // nobody has looked
+    effect_done(db_index(load.conn.db), &req); // it is in the log already, which is off
+    set_lookups(before);                       // nobody has looked
     bool failed = buf_size(&load.reply) > 0 && *buf_data(&load.reply) == '-';
     buf_truncate(&load.reply, 0);
     return failed ? "it does not go with the keys that are there" : NULL;
@@ -254,10 +255,9 @@ static const char *do_piece(const struct piece *piece, size_t *pos) {
 __attribute__((noreturn)) static void refuse(uint64_t begin, uint64_t pos, const char *why) {
     const char *dir = aof_dir(), *name = this_file()->name;
     msg("%s: %s, byte %" PRIu64 ": %s", k_bad_format, name, pos, why);
-    msg("nothing is dropped, since what is behind it relies on it. Bring the file back from a "
-        "copy. Or, to give"
-        " up all that is behind it: copy %s/appendonlydir, then type: truncate -s %" PRIu64
-        " %s/appendonlydir/%s%s",
+    msg("nothing is dropped, since what is behind it relies on it. Bring the file back from a copy."
+        " Or, to give up all that is behind it: copy %s/appendonlydir, then type: truncate -s "
+        "%" PRIu64 " %s/appendonlydir/%s%s",
         dir,
         begin,
         dir,
@@ -318,9 +318,8 @@ static void drop_tail(const struct piece *piece, enum piece_kind kind) {
     }
     close(fd);
     msg("%s: the last %" PRIu64 " bytes, from byte %" PRIu64
-        " on, were not written to their end when the machine stopped, and were never said to be on "
-        "the"
-        " disk: dropped",
+        " on, were not written to their end when the machine stopped, and were never said to be"
+        " on the disk: dropped",
         this_file()->name,
         n,
         pos);
@@ -349,9 +348,8 @@ static void open_file(void) {
         refuse(load.size, load.size, "the file has not the size that the manifest says");
     }
     if (have(5) && memcmp(buf_data(&load.buf), "REDIS", 5) == 0) {
-        msg("%s is in the binary form of Redis, which we do not read: have it written anew by "
-            "redis-server with"
-            " `aof-use-rdb-preamble no`, by BGREWRITEAOF",
+        msg("%s is in the binary form of Redis, which we do not read: have redis-server write it"
+            " anew, by BGREWRITEAOF with `aof-use-rdb-preamble no`",
             file->name);
         exit(1);
     }

@@ -133,15 +133,16 @@ static bool write_base(struct aof_file *base) {
 // there now. Returns whether that works; if not, has said why.
 bool aof_turn(bool on) {
     struct manifest *manifest = aof_manifest();
-    if (!on || aof_is_on()) {
-        if (!on) {
-            aof_stop();
-        }
-        return true;
-    }
-    if (aof_is_loading()) {
-        msg("cannot turn the append-only file on: the one that was here is being loaded");
+    if (aof_is_loading() || effect_is_together()) {
+        msg("the append-only file cannot be turned on or off within a transaction, or while it is"
+            " loaded");
         return false;
+    }
+    if (!on) {
+        aof_stop();
+    }
+    if (!on || aof_is_on()) {
+        return true;
     }
     if (!aof_open_dir()) {
         return false;
