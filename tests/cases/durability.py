@@ -111,9 +111,7 @@ def the_first_request_after_a_start(chapter: int) -> None:
                 with folder.server() as server, server.connect() as conn:
                     server.wait_line("Ready to accept connections")
                     do(conn, first)
-                    came = [words for part in batches(folder.last.read_bytes()[len(data) :], len(data))
-                            for words in part.commands[1:]]  # fmt: skip
-                    expect_effects(f"behind {line}, {first}", came, expected)
+                    expect_effects(f"behind {line}, {first}", in_batches_behind(folder, data)[1:], expected)
                     server.stop(signal.SIGKILL)
 
 
@@ -404,6 +402,11 @@ def started_on(chapter: int, logs: Sequence[bytes], at_once: int = 8) -> List[by
 def in_batches(data: bytes) -> List[Words]:
     """The commands of a file that is nothing but batches."""
     return [words for part in batches(data) for words in part.commands]
+
+
+def in_batches_behind(folder: Folder, data: bytes) -> List[Words]:
+    """The commands that a server has appended to these bytes."""
+    return [words for part in batches(folder.last.read_bytes()[len(data) :], len(data)) for words in part.commands]
 
 
 @case(since=27, time_limit=60, perhaps="what is not whole at the end is cut off, the file too, before anything is appended")
@@ -769,21 +772,26 @@ def _count(server: Server, number: int, counts: List[int]) -> None:
 def while_it_loads(chapter: int) -> None:
     """All that reads or writes is refused; what asks for neither is answered. It can be told to end, too."""
     error = Err(4, "LOADING Redis is loading the dataset in memory")
-    times = 800_000
+    members = b"".join(b"$%d\r\n%d\r\n" % (len(str(i)), i) for i in range(20_000))
     with Folder(chapter) as folder:
-        folder.write(log_of("SELECT 0") + log_of("INCR n") * times)
+        folder.write(b"*20002\r\n$4\r\nZADD\r\n$1\r\nz\r\n" + members + log_of("COPY z y REPLACE") * 5000)
         with folder.server() as server, server.connect() as conn:
-            asks(conn, ("get n", error), ("ping", error), ("set k v", error), ("echo x", b"x"), ("dbsize", error))
+            asks(conn, ("get n", error), ("ping", error), ("set k v", error), ("echo x", b"x"), ("dbsize", error),
+                 ("select 1", OK))  # fmt: skip
             info = conn.ask("info", "persistence")
-            assert isinstance(info, bytes) and b"loading:1\r\n" in info, info
-            ready(conn)
-            asks(conn, ("get n", b"%d" % times), ("ping", PONG))
-        with folder.server() as server:
+            if not isinstance(info, bytes) or b"loading:1\r\n" not in info:
+                fail(f"INFO says {info!r}", expected="loading:1")
+            conn.send(array("get", "n"))
             if server.stop(signal.SIGTERM):
                 fail("a server that is told to end while it loads ends with another status than 0")
+        times = 200_000
+        data = log_of("SELECT 0") + log_of("INCR n") * times
+        folder.write(data)
         with folder.server() as server, server.connect() as conn:
             ready(conn)
-            asks(conn, ("get n", b"%d" % times))
+            asks(conn, ("get n", b"%d" % times), ("ping", PONG))
+            server.stop(signal.SIGKILL)
+        assert in_batches_behind(folder, data) == []
 
 
 # ---- what it costs ----
