@@ -125,10 +125,10 @@ class Folder:
 
     # ---- servers ----
 
-    def env(self, fsync: str = "everysec", **more: str) -> Dict[str, str]:
+    def env(self, fsync: str = "always", **more: str) -> Dict[str, str]:
         return {"APPENDONLY": "yes", "APPENDFSYNC": fsync, "DIR": str(self.path), **more}
 
-    def server(self, fsync: str = "everysec", **more: str) -> Server:
+    def server(self, fsync: str = "always", **more: str) -> Server:
         """A server that has its log here, with more in its environment."""
         return start(self.chapter, env=self.env(fsync, **more))
 
