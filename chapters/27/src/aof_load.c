@@ -266,21 +266,31 @@ __attribute__((noreturn)) static void refuse(uint64_t begin, uint64_t pos, const
     exit(1);
 }
 
-// Tells whether a batch that is whole, behind where we are, says that more than what is before it was on the
-// disk when it was made. Uses up what is read.
-static bool was_synced(uint64_t pos) {
+// Tells whether what is left begins with a batch that is whole, and says that more than the first `pos` bytes
+// were on the disk when it was made. Somebody may have put bytes in front of it, or taken some away: then it
+// is right for the place where they begin, or for that up to which all was on the disk.
+static bool tells_of_more(uint64_t pos) {
     struct batch_head head;
-    while (have(k_batch_head)) {
-        size_t n = buf_size(&load.buf);
-        const uint8_t *data = buf_data(&load.buf), *found = memchr(data, '#', n);
-        skip(found ? (size_t)(found - data) : n);
-        if (have(k_batch_head) && aof_batch_head(buf_data(&load.buf), buf_size(&load.buf), &head) &&
-            head.synced > pos && head.size < load.size - load.pos &&
-            have(k_batch_head + head.size + k_batch_tail) &&
-            aof_batch_right(buf_data(&load.buf), buf_size(&load.buf), load.pos)) {
+    if (!have(k_batch_head) || !aof_batch_head(buf_data(&load.buf), buf_size(&load.buf), &head) ||
+        head.synced <= pos || head.size > load.size - load.pos ||
+        !have(k_batch_head + head.size + k_batch_tail)) {
+        return false;
+    }
+    const uint8_t *data = buf_data(&load.buf);
+    size_t size = buf_size(&load.buf);
+    return aof_batch_right(data, size, load.pos) || aof_batch_right(data, size, pos) ||
+           aof_batch_right(data, size, head.synced);
+}
+
+// Tells whether what is at `pos` was on the disk once, as any batch from here on tells. Uses them up.
+static bool was_synced(uint64_t pos) {
+    while (have(1)) {
+        if (tells_of_more(pos)) {
             return true;
         }
-        skip(buf_size(&load.buf) > 0);
+        const uint8_t *data = buf_data(&load.buf),
+                      *next = memchr(data + 1, '#', buf_size(&load.buf) - 1);
+        skip(next ? (size_t)(next - data) : buf_size(&load.buf));
     }
     return false;
 }
