@@ -791,6 +791,85 @@ def while_it_loads(chapter: int) -> None:
         assert in_batches_behind(folder, data) == []
 
 
+# ---- turned on, and off ----
+
+
+@case(since=27, time_limit=60, perhaps="the log begins with a base: all keys of all databases, with their dates")
+def turned_on_while_keys_are_there(chapter: int) -> None:
+    """The base has all of them, whatever they are; the manifest names it first, and files of before are gone."""
+    rng = random.Random(seed())
+    with Folder(chapter) as folder:
+        with start(chapter, env={"DIR": str(folder.path), "APPENDFSYNC": "always"}) as server, server.connect() as conn:
+            draw = Draw(chapter, rng)
+            conn.pipeline([draw.words(False) for _ in range(200)])
+            conn.ask("discard")
+            big = [word for i in range(200) for word in (f"{rng.choice([i, i / 3, '-inf'])}", f"name {i}")]
+            conn.ask("zadd", "big", *big, expect=200)
+            conn.ask("mset", "empty", "", "", "no name", b"\0\r\n", b"*1\r\n\xff", "long", "x" * 1_100_000, expect=OK)
+            do(conn, f"pexpireat long {DATED}", f"pexpireat big {DATED}", "select 15", "set k v")
+            for turn in range(1, 4):
+                do(conn, "config set appendonly yes", "select 3", f"set turn {turn}", "select 15", "incr n")
+                names = sorted(path.name for path in folder.log.iterdir())
+                if names != [f"appendonly.aof.{turn}.base.aof", f"appendonly.aof.{turn}.incr.aof", MANIFEST]:
+                    fail(f"turned on {turn} times, the folder has {names}", expected="a base, a file of changes")
+                base = (folder.log / names[0]).read_bytes()
+                batches(base if turn == 3 else b"")
+                if folder.manifest.splitlines()[0] != f"file {names[0]} seq {turn} type b size {len(base)}":
+                    fail(f"the manifest is {folder.manifest}", expected=f"the base first, and its size, {len(base)}")
+                before = everything(conn)
+                if turn < 3:
+                    do(conn, "config set appendonly no", "select 3", "set turn lost", "config set appendonly no")
+            server.stop(signal.SIGKILL)
+        for _ in range(2):
+            with folder.server() as server, server.connect() as conn:
+                expect_all("after a restart", everything(conn), before)
+        (folder.log / names[0]).write_bytes(base[:-30])
+        folder.refused(names[0])
+
+
+@case(since=27, perhaps="a base is on the disk before the manifest names it; where that fails, the old files count")
+def turned_on_in_vain(chapter: int) -> None:
+    """On a disk that is full: an error, the log stays off, and its files are what they were."""
+    with Folder(chapter) as folder:
+        with standing(folder) as (_, server, conn):
+            do(conn, "set k v", "config set appendonly no", "set k lost")
+            data, manifest = folder.last.read_bytes(), folder.manifest
+            limit_files(server, 10)
+            came = conn.ask("config", "set", "appendonly", "yes")
+            if not isinstance(came, Err):
+                fail(f"nothing can be written, and CONFIG SET appendonly yes is answered by {came!r}")
+            asks(conn, ("config get appendonly", [b"appendonly", b"no"]), ("set k w", OK))
+            if folder.manifest != manifest or folder.last.read_bytes() != data:
+                fail(f"the manifest is {folder.manifest}", expected=f"it is {manifest}")
+            server.stop(signal.SIGKILL)
+        with folder.server() as server, server.connect() as conn:
+            ready(conn)
+            asks(conn, ("get k", b"v"))
+
+
+@case(since=27)
+def turned_off_within_a_transaction(chapter: int) -> None:
+    """It may be refused. If it is not, what was done before is in the log, and nothing that is done behind it."""
+    with Folder(chapter) as folder:
+        for name in ("first", "second"):
+            with folder.server() as server, server.connect() as conn:
+                ready(conn)
+                do(conn, "multi", f"set {name} 1", "config set appendonly no", f"set {name} 2")
+                refused = [isinstance(reply, Err) for reply in conn.ask("exec")]  # type: ignore[attr-defined]
+                assert refused in ([False, False, False], [False, True, False]), refused
+                do(conn, "config set appendonly yes", "incr n")
+                before = everything(conn)
+                server.stop(signal.SIGKILL)
+            with folder.server() as server, server.connect() as conn:
+                expect_all("after a restart", everything(conn), before)
+                do(conn, "multi", f"set {name} 3", "config set appendonly no", f"set {name} 4")
+                refused = [isinstance(reply, Err) for reply in conn.ask("exec")]  # type: ignore[attr-defined]
+                server.stop(signal.SIGKILL)
+            with folder.server() as server, server.connect() as conn:
+                ready(conn)
+                asks(conn, (f"get {name}", b"4" if refused[1] else b"3"))
+
+
 # ---- what it costs ----
 
 
