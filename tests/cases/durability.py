@@ -470,7 +470,7 @@ def a_flipped_bit(chapter: int) -> None:
             do(conn, "set k v", "set l w", "select 7", "multi", "incr n", "incr n", "exec", "set k last")
         data = folder.last.read_bytes()
         parts = batches(data)
-        for at in range(0, len(data), 7):
+        for at in sorted({*range(0, len(data), 7), *(part.offset + 1 for part in parts)}):
             damaged = bytearray(data)
             damaged[at] ^= 1 << at % 8
             folder.write(bytes(damaged))
