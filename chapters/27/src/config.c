@@ -3,7 +3,6 @@
 // Has no state: a setting belongs to the file that goes by it.
 
 #include <ctype.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +12,6 @@
 #include "reply.h"
 
 #include "server.h"
-
-enum {
-    k_max_value = PATH_MAX, // bytes of a setting's value as text
-};
 
 static const char k_immutable[] = "can't set immutable config",
                   k_protected[] = "can't set protected config";
@@ -279,6 +274,12 @@ static void out_not_set(const char *name, const char *why, struct reply *out) {
     reply_errf(out, "ERR CONFIG SET failed (possibly related to argument '%s') - %s", name, why);
 }
 
+// Tells whether the setting has no value that stays as it is, or this one.
+static bool may_have(const struct setting *setting, const struct slice *value) {
+    return !setting->value || (strlen(setting->value) == value->len &&
+                               memcmp(setting->value, value->data, value->len) == 0);
+}
+
 // Tells whether args[i] names a setting that may be set, and that no argument before it names. If not,
 // replies with an error.
 static bool may_set(const struct request *req, int i, struct reply *out) {
@@ -291,9 +292,7 @@ static bool may_set(const struct request *req, int i, struct reply *out) {
                    name->data);
         return false;
     }
-    bool same = setting->value && strlen(setting->value) == value->len &&
-                memcmp(setting->value, value->data, value->len) == 0;
-    if (setting->refusal || (setting->value && !same)) {
+    if (setting->refusal || !may_have(setting, value)) {
         out_not_set(setting->name, setting->refusal ? setting->refusal : k_immutable, out);
         return false;
     }
@@ -373,4 +372,24 @@ void do_config_set(struct request *req, struct reply *out) {
         set_all(req, false, false, out)) {
         reply_status(out, "OK");
     }
+}
+
+// ---- when the server starts ----
+
+// Returns the name of a setting, by its number; NULL behind the last.
+const char *config_name(size_t i) {
+    return i < k_num_settings ? k_settings[i].name : NULL;
+}
+
+// Sets the setting with this name, which has to be one, unless this is only a `trial`. Returns why it
+// cannot, in `text` or elsewhere, NULL if it can.
+const char *config_start(const struct slice *name, const struct slice *value, bool trial,
+                         char text[k_max_value]) {
+    const struct setting *setting = find_setting(name);
+    if (!may_have(setting, value)) {
+        snprintf(
+            text, k_max_value, "it has to be %s here", *setting->value ? setting->value : "\"\"");
+        return text;
+    }
+    return set_setting(setting, value, trial, text);
 }
