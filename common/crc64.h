@@ -12,7 +12,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
+
+#include "wire.h"
 
 // What 8 bytes at a time are looked up in. The first table is that of single bytes.
 struct crc64 {
@@ -37,23 +38,18 @@ static inline void crc64_init(struct crc64 *crc) {
 }
 
 // Returns the sum of the bytes so far, `sum`, and the `n` bytes at `data` behind them; 0 is the sum of none.
-// Cost: O(n), some 0.7 ns a byte.
+// Cost: O(n), some 0.8 ns a byte.
 static inline uint64_t crc64_add(const struct crc64 *crc, uint64_t sum, const uint8_t *data,
                                  size_t n) {
+    const uint64_t(*t)[256] = crc->tables;
     for (; n >= 8; n -= 8, data += 8) {
-        uint64_t word = 0;
-        for (int i = 0; i < 8; i++) {
-            word |= (uint64_t)data[i] << 8 * i;
-        }
-        sum ^= word;
-        uint64_t next = 0;
-        for (int i = 0; i < 8; i++) {
-            next ^= crc->tables[7 - i][sum >> 8 * i & 0xff];
-        }
-        sum = next;
+        sum ^= (uint64_t)load_u32(data + 4) << 32 | load_u32(data);
+        sum = t[7][sum & 0xff] ^ t[6][sum >> 8 & 0xff] ^ t[5][sum >> 16 & 0xff] ^
+              t[4][sum >> 24 & 0xff] ^ t[3][sum >> 32 & 0xff] ^ t[2][sum >> 40 & 0xff] ^
+              t[1][sum >> 48 & 0xff] ^ t[0][sum >> 56];
     }
     for (; n > 0; n--, data++) {
-        sum = sum >> 8 ^ crc->tables[0][(sum ^ *data) & 0xff];
+        sum = sum >> 8 ^ t[0][(sum ^ *data) & 0xff];
     }
     return sum;
 }

@@ -33,9 +33,9 @@
 #include "server.h"
 
 enum {
-    k_sync_ms = 1000,       // between two syncs, with everysec
-    k_postpone_ms = 2000,   // how long a write waits for a sync that goes on
-    k_sync_size = 32 << 20, // bytes that are written, after which a sync does not wait its second
+    k_sync_ms = 1000,      // between two syncs, with everysec
+    k_postpone_ms = 2000,  // how long a write waits for a sync that goes on
+    k_sync_size = 8 << 20, // bytes that are written, after which a sync does not wait its second
     k_max_unsynced = 256 << 20, // bytes for which the loop waits until a sync is done
     k_max_batch = 1 << 20,      // bytes of a batch after which replies do not wait for others
     k_kept_room = 1 << 20,      // bytes for which room is kept in `unsynced`
@@ -59,9 +59,10 @@ static struct {
     bool dirty;         // it has a command since the last sync began
     bool marked;        // the last batch says how much is synced
     int error;          // why the log cannot be written, an errno; 0 where it can
-    int64_t tick_ms;    // when there was something to be done last
-    int64_t wait_ms;    // since when writes wait for a sync that goes on, 0 for not
-    size_t delayed;     // writes that did not wait any longer
+    bool spoiled;    // nobody knows what is in the file behind `start`: nothing more goes into it
+    int64_t tick_ms; // when there was something to be done last
+    int64_t wait_ms; // since when writes wait for a sync that goes on, 0 for not
+    size_t delayed;  // writes that did not wait any longer
     uint64_t loaded, to_load;
 } aof = {.fd = -1, .dir_fd = -1, .open_batch = k_no_batch};
 
@@ -150,8 +151,7 @@ static void fail(const char *what, int err) {
         msg("the append-only file: %s: %s", what, strerror(err));
     }
     if (!aof.error && aof.policy != FSYNC_ALWAYS) {
-        msg("requests that write are refused until all that is not on the disk is in a new file, "
-            "which is"
+        msg("requests that write are refused until all that has changed is on the disk, which is"
             " tried every second: make room, or look at the disk");
     }
     aof.error = err;
@@ -165,6 +165,7 @@ static bool sync_over(bool wait) {
         }
     }
     if (job.runs && job.error) {
+        aof.spoiled = true;
         fail("fdatasync", job.error);
     } else if (job.runs) {
         note_synced(job.up_to);
@@ -219,9 +220,7 @@ static bool write_batches(void) {
     }
     if (write_all(aof.fd, buf_data(&aof.unsynced) + aof.written, n) < 0) {
         int err = errno;
-        if (ftruncate(aof.fd, (off_t)(aof.start + aof.written)) < 0) {
-            msg("the append-only file: ftruncate: %s", strerror(errno));
-        }
+        aof.spoiled = aof.spoiled || ftruncate(aof.fd, (off_t)(aof.start + aof.written)) < 0;
         fail("write", err);
         return false;
     }
@@ -271,11 +270,13 @@ static int new_file(int64_t seq, const struct buf *content, int old_fd, uint64_t
 // Goes on with an open file, which has `size` bytes, all of them on the disk.
 static void go_on(int fd, uint64_t size) {
     aof.fd = fd;
+    buf_truncate(&aof.unsynced, 0);
     aof.start = size;
     aof.written = 0;
     note_synced(size);
     aof.dirty = false;
     aof.error = 0;
+    aof.spoiled = false;
     aof.wait_ms = 0;
 }
 
@@ -293,12 +294,26 @@ static bool begin_anew(void) {
         return false;
     }
     close(aof.fd);
-    uint64_t size = buf_size(&aof.unsynced);
-    buf_truncate(&aof.unsynced, 0);
-    go_on(fd, size);
+    go_on(fd, buf_size(&aof.unsynced));
     msg("the append-only file: goes on in %s, nothing is lost",
         aof.manifest.files[aof.manifest.n - 1].name);
     return true;
+}
+
+// Tries again what has failed, until all that has changed is on the disk. A file in which a sync has failed
+// is not asked again: what it says then is not worth anything.
+static void try_again(void) {
+    close_batch();
+    if (!aof.spoiled && write_batches()) {
+        aof.spoiled = fdatasync(aof.fd) < 0;
+        if (!aof.spoiled) {
+            go_on(aof.fd, aof.start + aof.written);
+            msg("the append-only file: is written again, nothing is lost");
+        }
+    }
+    if (aof.spoiled) {
+        begin_anew();
+    }
 }
 
 // ---- when it is written ----
@@ -308,6 +323,7 @@ static bool begin_anew(void) {
 static void commit_always(void) {
     if (!aof.error && write_batches() && aof.dirty) {
         if (fdatasync(aof.fd) < 0) {
+            aof.spoiled = true;
             fail("fdatasync", errno);
         } else {
             aof.dirty = false;
@@ -316,9 +332,8 @@ static void commit_always(void) {
     }
     if (aof.error && !begin_anew()) {
         msg("the append-only file: in a new file: %s", strerror(errno));
-        msg("no reply has left for what is not on the disk, so this is the end (appendfsync is "
-            "always):"
-            " make room, or look at the disk, and start the server again");
+        msg("no reply has left for what is not on the disk, and with appendfsync always none may:"
+            " this is the end. Make room, or look at the disk, and start the server again");
         exit(1);
     }
 }
@@ -373,7 +388,7 @@ void aof_tick(void) {
         return;
     }
     if (aof.error) {
-        begin_anew();
+        try_again();
         return;
     }
     aof_commit();
@@ -399,9 +414,8 @@ static void check_no_files(void) {
         size_t len = strlen(file->d_name);
         if (len > 4 && strcmp(file->d_name + len - 4, ".aof") == 0 &&
             fstatat(aof.dir_fd, file->d_name, &stat, 0) == 0 && stat.st_size > 0) {
-            msg("%s/%s has %s, and no manifest that names it. Write one (`file %s seq 1 type i`), "
-                "or move"
-                " the directory away",
+            msg("%s/%s has %s, and no manifest that names it. Write one, with the line"
+                " `file %s seq 1 type i`, or move the directory away",
                 aof.dir,
                 k_dir_name,
                 file->d_name,
@@ -452,6 +466,9 @@ void aof_start(void) {
     }
     if (aof.wanted && !manifest_read(aof.dir_fd, &aof.manifest)) {
         check_no_files();
+    }
+    if (aof.wanted && fsync(aof.dir_fd) < 0) { // a manifest that we go by has to stay the one
+        die("fsync %s/%s", aof.dir, k_dir_name);
     }
 }
 

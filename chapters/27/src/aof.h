@@ -106,6 +106,7 @@ void effect_is_set(int db, const struct slice *key, const struct slice *val, int
                    bool keep_ttl);
 void effect_done(int db, const struct request *req);
 void effect_multi(void);
+bool effect_is_together(void);
 void effect_exec(void);
 
 // snapshot.c, above cycle.c

@@ -47,6 +47,8 @@ static struct {
     int64_t start_ms, said_ms;
 } load;
 
+static const char k_bad_format[] = "Bad file format reading the append only file";
+
 static const struct aof_file *this_file(void) {
     return &aof_manifest()->files[load.file];
 }
@@ -127,8 +129,9 @@ static enum piece_kind read_batch(struct piece *piece) {
     return piece->batch ? PIECE_BAD : PIECE;
 }
 
-// Returns how many bytes of a comment the bytes from `pos` on begin with.
+// Returns how many bytes the comment has that begins at `pos` of the buffer; 0 where none does.
 static size_t comment_size(size_t pos) {
+    have(pos + k_max_comment);
     const uint8_t *data = buf_data(&load.buf) + pos;
     size_t there = buf_size(&load.buf) - pos;
     const uint8_t *end = there > 0 && data[0] == '#' ? memchr(data, '\n', there) : NULL;
@@ -145,9 +148,7 @@ static enum piece_kind read_commands(struct piece *piece) {
         enum resp_status status = RESP_MORE;
         size_t more = k_block;
         resp_args_clear(&load.args);
-        while (have(piece->size + 1) && comment_size(piece->size) > 0) {
-            piece->size += comment_size(piece->size);
-        }
+        piece->size += comment_size(piece->size);
         while (status == RESP_MORE) {
             bool at_end = !have(piece->size + 1);
             const uint8_t *data = buf_data(&load.buf) + piece->size;
@@ -212,8 +213,11 @@ static const char *do_again(const struct resp_args *args) {
     struct request req = {
         .conn = &load.conn, .command = command, .args = args->items, .nargs = (int)args->n};
     struct reply out = {.buf = &load.reply};
+    struct lookups before = get_lookups();
     turn_begin(true);
     command->f(&req, &out);
+    effect_done(db_index(load.conn.db), &req); // it is in the log already, which is off
+    set_lookups(before);                       // nobody has looked
     bool failed = buf_size(&load.reply) > 0 && *buf_data(&load.reply) == '-';
     buf_truncate(&load.reply, 0);
     return failed ? "it does not go with the keys that are there" : NULL;
@@ -247,19 +251,18 @@ static const char *do_piece(const struct piece *piece, size_t *pos) {
 
 // ---- what is not right ----
 
-// Ends the program: the file is damaged at `pos`.
-__attribute__((noreturn)) static void refuse(uint64_t pos, const char *why) {
+// Ends the program: the file is damaged at `pos`, in the piece that begins at `begin`.
+__attribute__((noreturn)) static void refuse(uint64_t begin, uint64_t pos, const char *why) {
     const char *dir = aof_dir(), *name = this_file()->name;
-    msg("Bad file format reading the append only file: %s, byte %" PRIu64 ": %s", name, pos, why);
-    msg("what is behind it relies on it, so nothing was dropped: bring the file back from a copy, "
-        "or, to go on"
-        " with what is in front of it, copy %s/appendonlydir and type: truncate -s %" PRIu64
-        " %s/appendonlydir/%s%s",
+    msg("%s: %s, byte %" PRIu64 ": %s", k_bad_format, name, pos, why);
+    msg("nothing is dropped, since what is behind it relies on it. Bring the file back from a copy."
+        " Or, to give up all that is behind it: copy %s/appendonlydir, then type: truncate -s "
+        "%" PRIu64 " %s/appendonlydir/%s%s",
         dir,
-        load.pos,
+        begin,
         dir,
         name,
-        is_last_file() ? "" : ", and take the files behind it out of the manifest");
+        is_last_file() ? "" : "; and take the files behind it out of the manifest");
     exit(1);
 }
 
@@ -282,16 +285,21 @@ static bool was_synced(uint64_t pos) {
     return false;
 }
 
-// Tells whether all from here on is zeros.
-static bool all_zeros(void) {
-    have(load.size - load.pos);
-    const uint8_t *data = buf_data(&load.buf);
-    for (size_t i = 0; i < buf_size(&load.buf); i++) {
-        if (data[i] != 0) {
-            return false;
-        }
+// Goes back to the byte at `pos`.
+static void go_back(uint64_t pos) {
+    buf_truncate(&load.buf, 0);
+    load.pos = pos;
+    if (lseek(load.fd, (off_t)pos, SEEK_SET) < 0) {
+        die("lseek %s", this_file()->name);
     }
-    return true;
+}
+
+// Tells whether all from here on is zeros. Uses it up.
+static bool all_zeros(void) {
+    while (have(1) && *buf_data(&load.buf) == 0) {
+        skip(1);
+    }
+    return !have(1);
 }
 
 // The file is not right from here on: drops the rest of it, if that is a torn tail. Where Redis has written,
@@ -300,9 +308,9 @@ static void drop_tail(const struct piece *piece, enum piece_kind kind) {
     uint64_t pos = load.pos, n = load.size - pos;
     bool torn =
         is_last_file() && (kind == PIECE_CUT || piece->batch || load.after_batch || all_zeros());
+    go_back(pos);
     if (!torn || was_synced(pos)) {
-        load.pos = pos;
-        refuse(pos, kind == PIECE_CUT ? "Unexpected end of file" : piece->why_bad);
+        refuse(pos, pos, kind == PIECE_CUT ? "the file ends in the middle of it" : piece->why_bad);
     }
     int fd = openat(aof_dir_fd(), this_file()->name, O_WRONLY | O_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t)pos) < 0 || fsync(fd) < 0) {
@@ -310,14 +318,13 @@ static void drop_tail(const struct piece *piece, enum piece_kind kind) {
     }
     close(fd);
     msg("%s: the last %" PRIu64 " bytes, from byte %" PRIu64
-        " on, were not written to their end when the machine stopped, and were never said to be on "
-        "the"
-        " disk: dropped",
+        " on, were not written to their end when the machine stopped, and were never said to be"
+        " on the disk: dropped",
         this_file()->name,
         n,
         pos);
-    load.size = load.pos = pos;
-    buf_truncate(&load.buf, 0);
+    load.size = pos;
+    go_back(pos);
 }
 
 // ---- files ----
@@ -338,13 +345,11 @@ static void open_file(void) {
     load.after_batch = false;
     load.conn.db = db_at(0);
     if (file->size >= 0 && !is_last_file() && load.size != (uint64_t)file->size) {
-        load.pos = load.size;
-        refuse(load.size, "the file has not the size that the manifest says");
+        refuse(load.size, load.size, "the file has not the size that the manifest says");
     }
     if (have(5) && memcmp(buf_data(&load.buf), "REDIS", 5) == 0) {
-        msg("%s is in the binary form of Redis, which we do not read: have it written anew by "
-            "redis-server with"
-            " `aof-use-rdb-preamble no`, by BGREWRITEAOF",
+        msg("%s is in the binary form of Redis, which we do not read: have redis-server write it"
+            " anew, by BGREWRITEAOF with `aof-use-rdb-preamble no`",
             file->name);
         exit(1);
     }
@@ -411,7 +416,7 @@ void load_some(void) {
         } else if (kind == PIECE) {
             const char *why = do_piece(&piece, &pos);
             if (why) {
-                refuse(load.pos + pos, why);
+                refuse(load.pos, load.pos + pos, why);
             }
             load.after_batch = piece.batch;
             skip(piece.size);

@@ -122,9 +122,14 @@ void effect_multi(void) {
     effect.together = true;
 }
 
+// Tells whether the request at hand is one of a transaction.
+bool effect_is_together(void) {
+    return effect.together;
+}
+
 // Ends that.
 void effect_exec(void) {
-    if (effect.multi) {
+    if (effect.multi && aof_is_on()) {
         struct reply out = {.buf = aof_open_batch()};
         put_words(&out, "EXEC", NULL);
     }

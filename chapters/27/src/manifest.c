@@ -33,9 +33,8 @@ enum {
 // Adds a file to the end, named as Redis names it. Returns it, borrowed; NULL where there are too many.
 struct aof_file *manifest_add(struct manifest *manifest, char type, int64_t seq) {
     if (manifest->n == k_aof_max_files) {
-        msg("the log has %d files: have it written anew, by redis-server (BGREWRITEAOF), or in a "
-            "new"
-            " directory",
+        msg("the log has %d files: have it written anew, by BGREWRITEAOF of redis-server, or in a"
+            " new directory",
             k_aof_max_files);
         return NULL;
     }

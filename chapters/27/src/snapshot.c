@@ -133,13 +133,18 @@ static bool write_base(struct aof_file *base) {
 // there now. Returns whether that works; if not, has said why.
 bool aof_turn(bool on) {
     struct manifest *manifest = aof_manifest();
+    if (aof_is_loading() || effect_is_together()) {
+        msg("the append-only file cannot be turned on or off within a transaction, or while it is"
+            " loaded");
+        return false;
+    }
+    if (!on) {
+        aof_stop();
+    }
     if (!on || aof_is_on()) {
-        if (!on) {
-            aof_stop();
-        }
         return true;
     }
-    if (aof_is_loading() || !aof_open_dir()) {
+    if (!aof_open_dir()) {
         return false;
     }
     manifest_read(aof_dir_fd(), manifest);
