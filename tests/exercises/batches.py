@@ -10,39 +10,15 @@ from __future__ import annotations
 import re
 from typing import Iterator, List, NamedTuple, Optional, Sequence
 
+from cases.append_only import batch, commands_of, crc64
+
 HEAD, TAIL = 40, 23  # bytes of the lines in front of and behind the commands
 Command = List[bytes]
-
-
-def _table() -> List[int]:
-    table = []
-    for value in range(256):
-        for _ in range(8):
-            value = value >> 1 ^ (0x95AC9329AC4BC9B5 if value & 1 else 0)
-        table.append(value)
-    return table
-
-
-TABLE = _table()
-
-
-def crc64(data: bytes) -> int:
-    """The sum that Redis uses, too: of "123456789" it is e9c6d914c4b8d9ca. Cost: some 0.1 us a byte."""
-    value = 0
-    for byte in data:
-        value = value >> 8 ^ TABLE[(value ^ byte) & 0xFF]
-    return value
 
 
 def command(words: Sequence[bytes]) -> bytes:
     """A command as it stands in a log: the number of words, and each with its length."""
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
-
-
-def batch(commands: bytes, offset: int, synced: int) -> bytes:
-    """A batch that is to stand at this offset."""
-    text = b"#BATCH:%010d %020d\r\n%s" % (len(commands), synced, commands)
-    return text + b"#CRC:%016x\r\n" % crc64(offset.to_bytes(8, "little") + text)
 
 
 class Log:
@@ -71,25 +47,6 @@ class Batch(NamedTuple):
     end: int
     synced: int
     commands: List[Command]
-
-
-def commands_of(data: bytes) -> List[Command]:
-    """The commands that these bytes are."""
-    found, pos = [], 0
-
-    def line() -> bytes:
-        nonlocal pos
-        begin, pos = pos, data.index(b"\r\n", pos) + 2
-        return data[begin : pos - 2]
-
-    while pos < len(data):
-        words = []
-        for _ in range(int(line()[1:])):
-            size = int(line()[1:])
-            words.append(data[pos : pos + size])
-            pos += size + 2
-        found.append(words)
-    return found
 
 
 def batch_at(data: bytes, pos: int) -> Optional[Batch]:

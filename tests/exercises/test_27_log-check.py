@@ -6,7 +6,8 @@ import re
 import signal
 from typing import Dict, List
 
-from batches import HEAD, Found, Log, batch, batches, command, judge
+from batches import HEAD, Found, Log, batches, command, judge
+from cases.append_only import batch
 from grading import Build, Ran, Submission, points
 
 LINE = re.compile(r"^(.*): (\d+) batches, (\d+) commands, (\d+) bytes: (\w+)$")
