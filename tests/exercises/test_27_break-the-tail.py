@@ -77,8 +77,8 @@ def weak_has(work: Submission, folder: Path) -> Keys:
     with Server(27, env=settings(folder)) as server, server.connect() as conn:
         end = re.compile("Ready to accept connections|Bad file format|denied")
         line = server.wait_line(end)
-        work.expect("Ready" in line, came=f"the weak server does not start: {line}", expected="it starts, and says nothing",
-                    cause="which of its bytes does it look at?")  # fmt: skip
+        work.expect("Ready" in line, came=f"the weak server does not start: {line}",
+                    expected="it starts, and says nothing", cause="which of its bytes does it look at?")  # fmt: skip
         keys: Keys = {}
         for db in (0, 2):
             conn.ask("select", str(db), expect=OK)

@@ -85,7 +85,8 @@ def found_of(work: Submission, logs: Dict[str, bytes], ran: Ran) -> List[Found]:
     lines = [LINE.match(line) for line in ran.out.splitlines()]
     last = "\n".join([*ran.out.splitlines()[-1:], *ran.err.splitlines()[:12]])
     work.expect(
-        len(lines) == len(logs) and all(lines), came=f"{len(lines)} lines for {len(logs)} files; the last of them\n{last}",
+        len(lines) == len(logs) and all(lines),
+        came=f"{len(lines)} lines for {len(logs)} files; the last of them\n{last}",
         expected=f"a line for each file, in the form\n{FORM}", cause="did it end before it had looked at all files?",
     )  # fmt: skip
     return [Found(int(line[2]), int(line[3]), int(line[4]), line[5]) for line in lines if line]

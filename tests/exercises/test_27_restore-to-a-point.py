@@ -27,7 +27,8 @@ def restore(work: Submission, data: bytes, name: str = "flushall") -> Optional[b
     old.write_bytes(data)
     ran = work.run(["python3", work.path / "restore.py", old, new, name])
     work.expect(
-        ran.status in (0, 1) and "Traceback" not in ran.err, came=f"exit status {ran.status}, and it said\n{ran.err[-300:]}",
+        ran.status in (0, 1) and "Traceback" not in ran.err,
+        came=f"exit status {ran.status}, and it said\n{ran.err[-300:]}",
         expected="exit status 0, or 1 where there is no such command",
     )  # fmt: skip
     work.expect(new.exists() == (ran.status == 0), came=f"exit status {ran.status}, and TO is"
@@ -48,7 +49,8 @@ def expect(work: Submission, log: Log, right: List[Command], said: str, name: st
     whole = found[-1].end if found else 0
     work.expect(
         whole == len(made), tried=said, came=f"the batch at byte {whole} of TO is not whole; TO has {len(made)} bytes",
-        expected="batches that are whole, up to the end", cause="of which bytes is the sum, and which length is in front?",
+        expected="batches that are whole, up to the end",
+        cause="of which bytes is the sum, and which length is in front?",
     )  # fmt: skip
     late = [each for each in found if each.synced > each.begin]
     work.expect(not late, tried=said, came="a batch says that more was on the disk than is in front of it",
@@ -138,8 +140,9 @@ def test_server(work: Submission) -> None:
     folder.chmod(0o777)
     env = {"DIR": str(folder), "APPENDONLY": "yes", "IDLE_TIMEOUT_MS": "0"}
     with Server(27, env=env) as server, server.connect() as conn:
-        conn.pipeline([("set", "city", "Oslo"), ("select", "3"), ("incr", "n"), ("incr", "n"), ("set", "a", "x" * 5000)])
-        conn.pipeline([("append", "a", "y"), ("flushall",), ("select", "0"), ("set", "city", "Rome")])
+        conn.pipeline([("set", "city", "Oslo"), ("select", "3"), ("incr", "n"), ("incr", "n")])
+        conn.pipeline([("set", "a", "x" * 5000), ("append", "a", "y"), ("flushall",), ("select", "0"),
+                       ("set", "city", "Rome")])  # fmt: skip
         server.stop()
     log: Path = folder / "appendonlydir" / "appendonly.aof.1.incr.aof"
     made = restore(work, log.read_bytes())
