@@ -6,11 +6,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from harness import Conn, Result, Server, fail, run_program, settings, wait_until
+from harness import Conn, Server, fail, limit, settings, wait_until
+from harness.build import program
+from harness.process import clean_env
 from harness.resp import array, split_inline
 from harness.wire import Arg, Err
 
@@ -26,6 +29,7 @@ FIRST = "appendonly.aof.1.incr.aof"
 HEAD = re.compile(rb"#BATCH:([0-9]{10}) ([0-9]{20})\r\n")
 TAIL = re.compile(rb"#CRC:([0-9a-f]{16})\r\n")
 POLY = 0x95AC9329AC4BC9B5  # CRC-64 of Jones, from the lowest bit on
+READY = "Ready to accept connections"  # what a server prints when its log is loaded
 DATABASES = 16
 MEMORY = "/dev/shm"  # a file system without a disk, where fsync costs nothing
 
@@ -108,6 +112,23 @@ def batches(data: bytes, offset: int = 0) -> List[Batch]:
     return found
 
 
+def run_up(chapter: int, env: Dict[str, str]) -> Tuple[str, Optional[int]]:
+    """What a server prints until it is ready, and is killed then, or has ended; and its exit status, None if killed."""
+    with subprocess.Popen(
+        program(chapter, "server"), env=clean_env({"PORT": "0", **env}), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, close_fds=False,
+    ) as server:  # fmt: skip
+        lines: List[str] = []
+        try:
+            for line in server.stdout or ():
+                lines.append(line.decode(errors="backslashreplace"))
+                if lines[-1].startswith(READY):
+                    return "".join(lines), None
+            return "".join(lines), server.wait(limit(5))
+        finally:
+            server.kill()
+
+
 class Folder:
     """A folder for the log of a server, gone at the end: `with Folder(27) as folder, folder.server() as server:`."""
 
@@ -132,12 +153,12 @@ class Folder:
         """A server that has its log here, with more in its environment."""
         return start(self.chapter, env=self.env(fsync, **more))
 
-    def refused(self, *words: str) -> Result:
-        """Fails where a server starts on this log, or does not say these words, one of them in each line."""
-        came = run_program(self.chapter, "server", env={"PORT": "0", **self.env()}, seconds=5)
-        printed = came.stdout + came.stderr
-        if came.status != 1 or any(word not in printed for word in words):
-            fail(f"exit status {came.status}, and on the screen: {printed.strip()}",
+    def refused(self, *words: str) -> str:
+        """What a server prints that is started on this log. Fails where it goes on, or does not say these words."""
+        came, status = run_up(self.chapter, self.env())
+        if status != 1 or any(word not in came for word in words):
+            what = "the server starts" if status is None else f"the server ends with exit status {status}"
+            fail(f"{what}, and on the screen is: {came.strip() or 'nothing'}",
                  expected=f"exit status 1, and lines with {', '.join(words)}")  # fmt: skip
         return came
 
