@@ -18,7 +18,7 @@ SESSIONS = [
         # what goes into the log
         "27-log", "27-effects", "27-multi",
         # what can be set, and asked for
-        "27-start", "27-settings", "27-info",
+        "27-start", "27-settings", "27-config", "27-file", "27-info",
         # the form of its files, and what may be wrong with them
         "27-batches", "27-torn", "27-damage", "27-manifest", "27-refused", "27-loading",
     )),

@@ -155,7 +155,8 @@ def effects_not_requests(chapter: int) -> None:
             (f"pexpire k {soon}", f"PEXPIREAT k {DATED}"), ("expire k 5", f"PEXPIREAT k {now + 5000}"),
             ("expireat k 4000000000 gt", f"PEXPIREAT k {DATED}"), ("getex k ex 9", f"PEXPIREAT k {now + 9000}"),
             ("getex k persist", "PERSIST k"), ("expire k 5 nx", f"PEXPIREAT k {now + 5000}"),
-            ("persist k", "persist k"), ("expire k -1", "DEL k"), ("set k v", "SET k v"), (f"pexpireat k {now - 1}", "DEL k"),
+            ("persist k", "persist k"), ("expire k -1", "DEL k"), ("set k v", "SET k v"),
+            (f"pexpireat k {now - 1}", "DEL k"),
             ("set k v", "SET k v"), (f"getex k pxat {now - 1}", "DEL k"), ("set k v", "SET k v"),
             ("getdel k", "DEL k"), ("mset a 1 b 2", "mset a 1 b 2"), ("INCR a", "INCR a"), ("append b x", "append b x"),
             ("zadd z nx 1 a 2 b", "zadd z nx 1 a 2 b"), ("zincrby z 0.1 a", "zincrby z 0.1 a"),
@@ -177,9 +178,10 @@ def nothing_for_what_changed_nothing(chapter: int) -> None:
         size = folder.last.stat().st_size
         for line in (
             "get k", "exists k", "ttl d", "touch k", "zrange z 0 -1", "scan 0", "dbsize", "ping", "select 3",
-            "select 0", "set k w nx", "set none w xx", "setnx k w", "msetnx k 1 new 2", "getex k", "getex none ex 5", "getdel none",
-            "del none", "unlink none", "expire none 5", "expire k 5 xx", "pexpireat d 1000000000000 gt", "persist k",
-            "setrange none 0 \"\"", "zadd z 1 a", "zadd z gt 0 a", "zadd none xx 1 a", "zrem z none",
+            "select 0", "set k w nx", "set none w xx", "setnx k w", "msetnx k 1 new 2", "getex k",
+            "getex none ex 5", "getdel none", "del none", "unlink none", "expire none 5", "expire k 5 xx",
+            "pexpireat d 1000000000000 gt", "persist k", "setrange none 0 \"\"", "zadd z 1 a", "zadd z gt 0 a", "zadd none xx 1 a",
+            "zrem z none",
             "zrem none a", "zpopmin none", "zremrangebyrank z 5 9", "zremrangebyscore z 7 8", "renamenx k n",
             "copy k n", "copy none x", "move none 1", "incr k", "zadd k 1 a", "zadd z x a", "set k", "nosuch",
             "set k v ex 0", "rename none x", "publish news hello", "config get *", "watch k", "unwatch", "multi",
@@ -326,7 +328,7 @@ def batches_and_their_sums(chapter: int) -> None:
                 conn.pipeline([["incr", "n"]] * 100)
                 parts = folder.batches()[done:]
                 if sum(bool(part.commands) for part in parts) > 50:
-                    fail(f"100 requests in one write make {len(parts)} batches", expected="one for what a round has done")
+                    fail(f"100 requests in one write make {len(parts)} batches", expected="one for each round")
             last = folder.batches()[-1]
             if last.commands or last.synced != last.offset:
                 fail(f"the server was ended, and the last batch has the commands {shown(last.commands)}, and says that "
@@ -394,7 +396,7 @@ def in_batches_behind(folder: Folder, data: bytes) -> List[Words]:
     return [words for part in batches(folder.last.read_bytes()[len(data) :], len(data)) for words in part.commands]
 
 
-@case(since=27, time_limit=60, perhaps="what is not whole is cut off at the end of the file, before anything is appended")
+@case(since=27, time_limit=60, perhaps="what is not whole is cut off the file before anything is appended")
 def cut_at_every_byte(chapter: int) -> None:
     """A log that ends anywhere is what it was up to the last whole batch; and so is what is appended then."""
     with Folder(chapter) as folder:
@@ -428,7 +430,7 @@ def what_a_machine_leaves_at_the_end(chapter: int) -> None:
         last = batches(data)[-1].offset
         for size, rest in (
             (len(data), bytes(1)), (len(data), bytes(12)), (len(data), bytes(4096)), (len(data), b"*"),
-            (len(data), b"#"), (len(data), rng.randbytes(600) if hasattr(rng, "randbytes") else b"\xff" * 600), (last, bytes(4096)),
+            (len(data), b"#"), (len(data), bytes(rng.randrange(256) for _ in range(600))), (last, bytes(4096)),
             (len(data) - 30, bytes(30)), (last + 60, bytes(10_000)), (len(data), b"#BATCH:0000000000 "),
             (len(data), data[last:]),
         ):  # fmt: skip
@@ -502,9 +504,11 @@ def an_earlier_file_is_whole(chapter: int) -> None:
         whole = batches(parts)[0].end
         for data, size, rest, fine in (
             (parts, len(parts), last, True), (parts[:-1], len(parts), last, False),
-            (parts[:whole], len(parts), last, False), (b"", len(parts), last, False), (parts + bytes(7), len(parts), last, False),
+            (parts[:whole], len(parts), last, False), (b"", len(parts), last, False),
+            (parts + bytes(7), len(parts), last, False),
             (parts + last, len(parts), b"", False), (parts, len(parts), last[:-3], True),
-            (parts, len(parts), b"", True), (parts[:-1], None, last, False), (parts[:whole] + bytes(50), None, last, False), (parts, None, last, True),
+            (parts, len(parts), b"", True), (parts[:-1], None, last, False),
+            (parts[:whole] + bytes(50), None, last, False), (parts, None, last, True),
         ):  # fmt: skip
             told = "" if size is None else f" size {size}"
             folder.manifest = f"file {first} seq 1 type i{told}\nfile {second} seq 2 type i\n"
@@ -530,7 +534,8 @@ def a_manifest_that_is_wrong(chapter: int) -> None:
             "", "\n", line[:-1], f"{line}\n", f"file {FIRST} seq 1 type\n", f"file {FIRST} seq 1\n",
             f"file {FIRST} seq x type i\n", f"file {FIRST} seq 0 type i\n", f"file {FIRST} seq -1 type i\n",
             f"file {FIRST} seq 1 type x\n", f"file ../{FIRST} seq 1 type i\n", f"file '{FIRST} seq 1 type i\n",
-            line + line, f"file nosuch seq 1 type i\n{line.replace('seq 1', 'seq 2')}", f"{line}file {FIRST} seq 1 type b\n",
+            line + line, f"file nosuch seq 1 type i\n{line.replace('seq 1', 'seq 2')}",
+            f"{line}file {FIRST} seq 1 type b\n",
             "file nosuch seq 1 type i\n", f"{line}file nosuch seq 2 type i\n",
         ):  # fmt: skip
             folder.write(data)
@@ -682,7 +687,7 @@ def writes_are_refused_while_the_disk_is_full(chapter: int) -> None:
                 expect_all(f"with {fsync}, after one more", everything(conn), before)
 
 
-@case(since=27, perhaps="with `always` a reply leaves after the sync; if that fails, after that of a new file, or never")
+@case(since=27, perhaps="with `always` a reply leaves after a sync that works: of this file, of a new one, or never")
 def always_goes_on_in_a_new_file_or_ends(chapter: int) -> None:
     """A client never gets an answer for what is not on the disk; where a new file works, it notices nothing."""
     with Folder(chapter) as folder:
