@@ -50,7 +50,6 @@ enum {
 enum {
     FLAG_CREATED = 1,
     FLAG_TRUNCATED = 2,
-    FLAG_DIRECTORY = 4,
 };
 
 struct record {
@@ -191,7 +190,9 @@ static void add_rule(char *text) {
             g_rules[g_n_rules].error = errors[i].number;
         }
     }
-    if (g_rules[g_n_rules].kind == k_kinds || !g_rules[g_n_rules].error) {
+    bool is_short = g_rules[g_n_rules].error == k_short;
+    if (g_rules[g_n_rules].kind == k_kinds || !g_rules[g_n_rules].error ||
+        (is_short && strcmp(kind, "write") != 0)) {
         abort(); // misspelt
     }
     g_rules[g_n_rules].n = n;
@@ -270,7 +271,6 @@ static void opened(int fd, const char *name, bool was_there, bool truncated, boo
     g_fds[fd].ino = st.st_ino;
     g_fds[fd].known = (uint64_t)st.st_size;
     int flags = (was_there ? 0 : FLAG_CREATED) | (truncated ? FLAG_TRUNCATED : 0);
-    flags |= S_ISDIR(st.st_mode) ? FLAG_DIRECTORY : 0;
     note((struct record){.op = 'o', .flags = (uint8_t)flags, .ino = st.st_ino}, name, NULL);
 }
 
