@@ -2,21 +2,21 @@
 // below one folder, in the order in which it does it, and when it sends something to a client.
 //
 //     RECORD_DIR      the folder
-//     RECORD_FILE     the recording; several processes, one after the other or at once, may append to it
-//     FAIL            calls that fail: KIND:N:ERROR, the N-th call of this KIND; with :+ behind it, that
-//                     one and all after it; several with commas between. KIND is open, write, fsync,
-//                     fdatasync, ftruncate, rename, unlink, mkdir; ERROR is EIO, ENOSPC, EMFILE, EACCES,
-//                     or short: a write of half the bytes
+//     RECORD_FILE     the recording; several processes may append to it, also at once
+//     FAIL            calls that fail: KIND:N:ERROR is the N-th call of this KIND; with :+ behind it,
+//                     that one and all after it; several have commas between them. KIND is open,
+//                     write, fsync, fdatasync, ftruncate, rename, unlink or mkdir; ERROR is EIO,
+//                     ENOSPC, EMFILE, EACCES, or of a write short: half of the bytes are written
 //     SLOW_FSYNC_MS   milliseconds that each fsync or fdatasync takes longer
 //
-// A recording is a sequence of struct record, each followed by its name and its bytes. What changes a file
-// is done and recorded under one lock, so the order is the true one. An fsync is not: other threads go on
-// meanwhile, so its begin and its end are recorded. What was written before its begin is on the disk after
-// its end; what was written between, perhaps.
+// A recording is a sequence of struct record, each followed by its name and its bytes. What changes a
+// file is done and recorded under one lock, so the order is the true one. An fsync is not: other threads
+// go on meanwhile, so its begin and its end are recorded. What was written before its begin is on the
+// disk after its end; what was written between, perhaps.
 //
-// Files are told apart by their inode numbers, since one keeps its number when it is renamed. Not seen are
-// mmap, fallocate, and calls that libc makes by itself: a file with a stream is looked at when it is flushed,
-// synced or closed, and has grown by one write then.
+// Files are told apart by their inode numbers, since one keeps its number when it is renamed. Not seen
+// are mmap, fallocate, and calls that libc makes by itself: a file with a stream is looked at when it is
+// flushed, synced or closed, and has grown by one write then.
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -61,7 +61,7 @@ struct record {
     uint64_t ns;   // monotonic clock
     uint64_t ino;
     uint64_t
-        at; // write: offset; truncate: size; end: its begin, counted from 'p'; sent: the client's port
+        at; // write: offset; truncate: size; end: record of its begin, from the p on; sent: port
     uint64_t len;
 };
 
@@ -222,8 +222,8 @@ __attribute__((constructor)) static void begin(void) {
 
 // ---- names ----
 
-// Writes into `name` (PATH_MAX bytes) the name of a file relative to the folder, "" for the folder itself.
-// Returns false where the file is not below it.
+// Writes into `name` (PATH_MAX bytes) the name of a file relative to the folder, "" for the folder
+// itself. Returns false where the file is not below it.
 static bool below(int dirfd, const char *path, char *name) {
     char from[PATH_MAX] = "", full[2 * PATH_MAX + 2], parent[PATH_MAX];
     if (*path != '/' && dirfd != AT_FDCWD) {
@@ -447,7 +447,8 @@ static ssize_t write_file(int fd, const void *data, size_t n, off_t offset) {
     return done;
 }
 
-// What is neither a file of ours nor a client is left alone, without the lock: a signal handler may write to it.
+// What is neither a file of ours nor a client is left alone, without the lock: a signal handler may
+// write to it.
 ssize_t write(int fd, const void *data, size_t n) {
     ssize_t (*next)(int, const void *, size_t) = NEXT(ssize_t, "write", int, const void *, size_t);
     uint16_t port = ours(fd) ? 0 : client_of(fd);

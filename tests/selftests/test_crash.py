@@ -85,7 +85,7 @@ def test_the_number_of_an_inode_is_given_again() -> None:
 
 def test_states_have_names_and_a_repeatable_order() -> None:
     recording = Recording([FOLDER, record("o", name="f"), record("w", data=b"x" * 2000), record("s")])
-    names = [str(state) for state in recording.sample(100, 1)]
-    assert names == [str(state) for state in recording.sample(100, 1)] != [str(state) for state in recording.sample(100, 2)]
+    names, again, other = ([str(state) for state in recording.sample(100, seed)] for seed in (1, 1, 2))
+    assert names == again != other
     assert [str(State.parse(name)) for name in names] == names
     assert {"4:cut.2.512:all", "4:zeros.2.1536:all", "4:none:all", "4:all:lost.1"} <= set(names)
