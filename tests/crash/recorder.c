@@ -1,22 +1,22 @@
-// recorder.c: preloaded into a server (LD_PRELOAD), it writes down what the server does to the files
-// below one folder, in the order in which it does it, and when it sends something to a client.
+// recorder.c: preloaded into a server (LD_PRELOAD), it writes down what the server does to the
+// files below one folder, in the order in which it does it, and when it sends something to a client.
 //
 //     RECORD_DIR      the folder
 //     RECORD_FILE     the recording; several processes may append to it, also at once
-//     FAIL            calls that fail: KIND:N:ERROR is the N-th call of this KIND; with :+ behind it,
-//                     that one and all after it; several have commas between them. KIND is open,
-//                     write, fsync, fdatasync, ftruncate, rename, unlink or mkdir; ERROR is EIO,
-//                     ENOSPC, EMFILE, EACCES, or of a write short: half of the bytes are written
+//     FAIL            calls that fail: KIND:N:ERROR is the N-th call of this KIND; with :+ behind
+//                     it, that one and all after it; several have commas between them. KIND is
+//                     open, write, fsync, fdatasync, ftruncate, rename, unlink or mkdir; ERROR is
+//                     EIO, ENOSPC, EMFILE, EACCES, or of a write short: half of it is written
 //     SLOW_FSYNC_MS   milliseconds that each fsync or fdatasync takes longer
 //
-// A recording is a sequence of struct record, each followed by its name and its bytes. What changes a
-// file is done and recorded under one lock, so the order is the true one. An fsync is not: other threads
-// go on meanwhile, so its begin and its end are recorded. What was written before its begin is on the
-// disk after its end; what was written between, perhaps.
+// A recording is a sequence of struct record, each followed by its name and its bytes. What changes
+// a file is done and recorded under one lock, so the order is the true one. An fsync is not: other
+// threads go on meanwhile, so its begin and its end are recorded. What was written before its begin
+// is on the disk after its end; what was written between, perhaps.
 //
-// Files are told apart by their inode numbers, since one keeps its number when it is renamed. Not seen
-// are mmap, fallocate, and calls that libc makes by itself: a file with a stream is looked at when it is
-// flushed, synced or closed, and has grown by one write then.
+// Files are told apart by their inode numbers, since one keeps its number when it is renamed. Not
+// seen are mmap, fallocate, and calls that libc makes by itself: a file with a stream is looked at
+// when it is flushed, synced or closed, and has grown by one write then.
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -53,15 +53,14 @@ enum {
 };
 
 struct record {
-    char
-        op; // open, write, truncate, begin and end of an fsync, rename, unlink, mkdir, sent, process, x: failed
+    char op; // open, write, truncate, begin or end (of an fsync), rename, unlink, mkdir, sent
+             // to a client, process begins, x: a call has failed
     uint8_t flags;
     uint16_t name_len;
     int32_t error; // errno of a call that failed
     uint64_t ns;   // monotonic clock
     uint64_t ino;
-    uint64_t
-        at; // write: offset; truncate: size; end: record of its begin, from the p on; sent: port
+    uint64_t at; // write: offset; truncate: size; end: its begin, counted from p; sent: port
     uint64_t len;
 };
 
