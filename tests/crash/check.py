@@ -37,7 +37,7 @@ if __name__ == "__main__":
 
 from crash.servers import HERE, Client, Error, Server, Trouble, recorder
 from crash.states import Disk, Record, Recording, State, read_records, write_disk
-from crash.workload import Found, Step, Workload
+from crash.workload import REWRITE, Found, Step, Workload
 
 ROOT = HERE.parents[1]
 FAILING_WINDOW = 3.0  # the same with `everysec`, where a sync has failed, and is made up for a second later
@@ -71,11 +71,12 @@ def scratch() -> "tempfile.TemporaryDirectory[str]":
 
 def record(
     command: Sequence[str], policy: str, *, rounds: int, seed: int, seconds: float = 0, writers: int = 3,
-    starts: int = 2, fail: str = "", fail_in: int = 0, slow_ms: int = 0, rewrite: bool = False,
+    starts: int = 2, fail: str = "", fail_in: int = 0, slow_ms: int = 0, rewrite: str = "",
 ) -> Run:  # fmt: skip
     """Plays a workload of so many rounds, which take so many seconds at least, and records it. The server is killed
     and started again between its parts. `fail` and `slow_ms` are what recorder.c is told, in the part `fail_in` or in
-    all. Trouble where it does not come up again, or has lost something, that no failing call is to blame for."""
+    all; `rewrite` is for Workload.play(). Trouble where it does not come up again, or has lost something, that no
+    failing call is to blame for."""
     workload, says, began = Workload(writers, seed), "", []
     with scratch() as folder:
         top, recording = Path(folder, "files"), Path(folder, "recording")
@@ -351,7 +352,7 @@ def main() -> int:
     parser.add_argument("--kill", type=int, default=0, metavar="N", help="kill it under load N times in a row")
     parser.add_argument("--seed", type=int, default=int(os.environ.get("TEST_SEED") or random.randrange(1 << 30)))
     parser.add_argument("--slow-ms", type=int, default=0, help="milliseconds that each fsync takes longer")
-    parser.add_argument("--rewrite", action="store_true", help="send BGREWRITEAOF in the middle")
+    parser.add_argument("--rewrite", choices=list(REWRITE), default="", help="the log is made anew in the middle")
     parser.add_argument("--show", nargs=2, metavar=("FOLDER", "STATE"), help="a state of a run before, see above")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="with --show: leave its files there")
     parser.add_argument("--server", nargs=argparse.REMAINDER, help="the command of another server, at the end")

@@ -16,6 +16,10 @@ from crash.servers import Client, Error, Server, Trouble, Words
 ORDER = b"order"
 LATER = 4_000_000_000_000  # a deadline that no test lives to see, in milliseconds since 1970
 LAST = 1 << 30  # start of a server
+REWRITE: Dict[str, List[Words]] = {
+    "bgrewriteaof": [(b"bgrewriteaof",)],
+    "off-and-on": [(b"config", b"set", b"appendonly", value) for value in (b"no", b"yes")],
+}
 Keys = Dict[bytes, object]  # key -> what it holds, with its deadline
 
 
@@ -197,9 +201,9 @@ class Workload:
         self.writers = [Writer(number, seed) for number in range(writers)]
         self._rng = random.Random(seed)
 
-    def play(self, server: Server, rounds: int, pause: float = 0, rewrite: bool = False) -> bool:
+    def play(self, server: Server, rounds: int, pause: float = 0, rewrite: str = "") -> bool:
         """Each round, some writers send some steps each, and wait for the replies. In the middle the log may be
-        rewritten. Returns whether the server has answered all of them: it may have ended by itself."""
+        made anew, as REWRITE says. Returns whether the server has answered all of them: it may have ended by itself."""
         clients: Dict[Writer, Client] = {}
         try:
             for writer in self.writers:
@@ -208,7 +212,7 @@ class Workload:
             for number in range(rounds):
                 time.sleep(pause)
                 if rewrite and number == rounds // 2:
-                    clients[self.writers[0]].ask((b"bgrewriteaof",))
+                    clients[self.writers[0]].ask(*REWRITE[rewrite])
                 sent = []
                 for writer in self._rng.sample(self.writers, self._rng.choice([1, len(self.writers)])):
                     steps = [step for _ in range(self._rng.choice([1, 1, 2, 4])) for step in writer.more()]
