@@ -243,6 +243,21 @@ def a_log_where_the_file_says(chapter: int) -> None:
             fail(f"in the folder are {names}", expected="the log in data/appendonlydir, and nothing beside it")
 
 
+@case(since=27)
+def protected_mode_keeps_others_out(chapter: int) -> None:
+    """Nobody gives a password here, so with it there is no address but those of this machine."""
+    rows: Sequence[Tuple[str, Dict[str, str]]] = (
+        ("protected-mode yes\nbind 0.0.0.0\n", {}), ("protected-mode yes\n", {"BIND": "0.0.0.0"}),
+    )  # fmt: skip
+    for text, env in rows:
+        with a_file(text) as path:
+            refused(ends(chapter, str(path), **env), "protected-mode yes: ", "0.0.0.0")
+    with told(chapter, "protected-mode yes\nbind 127.0.0.1\n"):
+        pass
+    with told(chapter, "protected-mode yes\nbind 0.0.0.0\n", "--protected-mode", "no"):
+        pass
+
+
 # ---- what is wrong ----
 
 WRONG: List[Tuple[str, str, str]] = [  # a line, the name that is said, and a part of why
