@@ -248,6 +248,7 @@ static void set(struct source *from, const struct slice *words, size_t n) {
     }
     if (strcmp(other, "protected-mode") == 0) {
         *from->closed = n > 1 && is_word(&words[1], "yes");
+        return;
     }
     if (i >= k_first_unused && i < k_first_of_config) {
         add_text(&from->unused, "%s%s", buf_size(&from->unused) > 0 ? ", " : "", other);
