@@ -3,7 +3,6 @@
 // Has no state: a setting belongs to the file that goes by it.
 
 #include <ctype.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +13,8 @@
 
 #include "server.h"
 
-enum {
-    k_max_value = 128, // bytes of a setting's value as text
-};
+static const char k_immutable[] = "can't set immutable config",
+                  k_protected[] = "can't set protected config";
 
 // The classes of connections in Redis, the last one of which has a limit here: of what waits in its inbox.
 static const char *const k_client_classes[] = {"normal", "slave", "replica", "pubsub"};
@@ -123,27 +121,90 @@ static const char *set_events(const struct slice *arg, bool trial) {
     return NULL;
 }
 
+static void get_fsync(char text[k_max_value]) {
+    int policy = get_fsync_policy();
+    snprintf(text,
+             k_max_value,
+             "%s",
+             policy == FSYNC_NO       ? "no"
+             : policy == FSYNC_ALWAYS ? "always"
+                                      : "everysec");
+}
+
+// Sets when what has changed is on the disk, unless this is only a `trial`. Returns why it cannot, NULL if
+// it can.
+static const char *set_fsync(const struct slice *arg, bool trial) {
+    enum fsync_policy policy = FSYNC_NO;
+    if (is_word(arg, "everysec")) {
+        policy = FSYNC_EVERYSEC;
+    } else if (is_word(arg, "always")) {
+        policy = FSYNC_ALWAYS;
+    } else if (!is_word(arg, "no")) {
+        return "argument(s) must be one of the following: everysec, always, no";
+    }
+    if (!trial) {
+        set_fsync_policy(policy);
+    }
+    return NULL;
+}
+
+// While a log is loaded, it is as good as on.
+static bool has_log(void) {
+    return aof_is_on() || aof_is_loading();
+}
+
+static void get_log(char text[k_max_value]) {
+    snprintf(text, k_max_value, "%s", has_log() ? "yes" : "no");
+}
+
+// Turns the log on or off, unless this is only a `trial`. Returns why it cannot, NULL if it can.
+static const char *set_log(const struct slice *arg, bool trial) {
+    bool on = is_word(arg, "yes");
+    if (!on && !is_word(arg, "no")) {
+        return "argument must be 'yes' or 'no'";
+    }
+    if (trial || on == has_log()) {
+        return NULL;
+    }
+    if (aof_is_loading()) {
+        return "Unable to turn off AOF while it is loaded.";
+    }
+    return aof_turn(on) ? NULL : "Unable to turn on AOF. Check server logs.";
+}
+
+static void get_dir(char text[k_max_value]) {
+    snprintf(text, k_max_value, "%s", aof_dir());
+}
+
 // What clients ask for by `config get`. All that has a value here stays as it is; the others are
 // numbers that can be set, or text.
 static const struct setting {
     const char *name;
     const char *value;
+    const char *refusal; // why it cannot even be set to what it is, NULL where it can
     int64_t (*get)(void);
     void (*set)(int64_t number);
     int64_t unit, min, max; // clients see the number in `unit`, rounded up
     void (*get_text)(char text[k_max_value]);
     const char *(*set_text)(const struct slice *arg, bool trial);
+    bool may_fail; // set_text() may, where the trial has not
 } k_settings[] = {
-    {"active-expire-effort", NULL, get_effort, set_effort, 1, 1, 10, NULL, NULL},
-    {"appendonly", "no", NULL, NULL, 0, 0, 0, NULL, NULL},
-    {"client-output-buffer-limit", NULL, NULL, NULL, 0, 0, 0, get_limits, set_limits},
-    {"databases", "16", NULL, NULL, 0, 0, 0, NULL, NULL},
-    {"maxmemory", "0", NULL, NULL, 0, 0, 0, NULL, NULL},
-    {"maxmemory-policy", "noeviction", NULL, NULL, 0, 0, 0, NULL, NULL},
-    {"notify-keyspace-events", NULL, NULL, NULL, 0, 0, 0, get_events, set_events},
-    {"proto-max-bulk-len", "33554432", NULL, NULL, 0, 0, 0, NULL, NULL},
-    {"save", "", NULL, NULL, 0, 0, 0, NULL, NULL},
-    {"timeout", NULL, get_idle_timeout, set_idle_timeout, 1000, 0, INT_MAX, NULL, NULL},
+    {"active-expire-effort", .get = get_effort, .set = set_effort, .unit = 1, .min = 1, .max = 10},
+    {"aof-load-truncated", .value = "yes"},
+    {"aof-use-rdb-preamble", .value = "no"},
+    {"appenddirname", .value = "appendonlydir", .refusal = k_immutable},
+    {"appendfilename", .value = "appendonly.aof", .refusal = k_immutable},
+    {"appendfsync", .get_text = get_fsync, .set_text = set_fsync},
+    {"appendonly", .get_text = get_log, .set_text = set_log, .may_fail = true},
+    {"client-output-buffer-limit", .get_text = get_limits, .set_text = set_limits},
+    {"databases", .value = "16", .refusal = k_immutable},
+    {"dir", .refusal = k_protected, .get_text = get_dir},
+    {"maxmemory", .value = "0"},
+    {"maxmemory-policy", .value = "noeviction"},
+    {"notify-keyspace-events", .get_text = get_events, .set_text = set_events},
+    {"proto-max-bulk-len", .value = "33554432"},
+    {"save", .value = ""},
+    {"timeout", .get = get_idle_timeout, .set = set_idle_timeout, .unit = 1000, .max = INT_MAX},
 };
 
 enum {
@@ -213,6 +274,12 @@ static void out_not_set(const char *name, const char *why, struct reply *out) {
     reply_errf(out, "ERR CONFIG SET failed (possibly related to argument '%s') - %s", name, why);
 }
 
+// Tells whether the setting has no value that stays as it is, or this one.
+static bool may_have(const struct setting *setting, const struct slice *value) {
+    return !setting->value || (strlen(setting->value) == value->len &&
+                               memcmp(setting->value, value->data, value->len) == 0);
+}
+
 // Tells whether args[i] names a setting that may be set, and that no argument before it names. If not,
 // replies with an error.
 static bool may_set(const struct request *req, int i, struct reply *out) {
@@ -225,10 +292,8 @@ static bool may_set(const struct request *req, int i, struct reply *out) {
                    name->data);
         return false;
     }
-    bool same = setting->value && strlen(setting->value) == value->len &&
-                memcmp(setting->value, value->data, value->len) == 0;
-    if (setting->value && !same) {
-        out_not_set(setting->name, "can't set immutable config", out);
+    if (setting->refusal || !may_have(setting, value)) {
+        out_not_set(setting->name, setting->refusal ? setting->refusal : k_immutable, out);
         return false;
     }
     for (int before = 2; before < i; before += 2) {
@@ -240,30 +305,60 @@ static bool may_set(const struct request *req, int i, struct reply *out) {
     return true;
 }
 
-// Sets *number to `arg`. If that is no number that the setting takes, replies with an error and
-// returns false.
-static bool parse_setting(const struct setting *setting, const struct slice *arg, int64_t *number,
-                          struct reply *out) {
+// Sets *number to `arg`. Returns why that is no number that the setting takes, in `text` or elsewhere, NULL if
+// it is one.
+static const char *parse_setting(const struct setting *setting, const struct slice *arg,
+                                 int64_t *number, char text[k_max_value]) {
     if (!parse_int(arg, number)) {
-        out_not_set(setting->name, "argument couldn't be parsed into an integer", out);
-        return false;
+        return "argument couldn't be parsed into an integer";
     }
     if (*number < setting->min || *number > setting->max) {
-        char why[80];
-        snprintf(why,
-                 sizeof(why),
+        snprintf(text,
+                 k_max_value,
                  "argument must be between %lld and %lld inclusive",
                  (long long)setting->min,
                  (long long)setting->max);
-        out_not_set(setting->name, why, out);
-        return false;
+        return text;
+    }
+    return NULL;
+}
+
+// Sets a setting that can be set, unless this is only a `trial`. Returns why it cannot, in `text` or elsewhere,
+// NULL if it can.
+static const char *set_setting(const struct setting *setting, const struct slice *arg, bool trial,
+                               char text[k_max_value]) {
+    int64_t number;
+    if (setting->set_text) {
+        return setting->set_text(arg, trial);
+    }
+    const char *why = setting->set ? parse_setting(setting, arg, &number, text) : NULL;
+    if (setting->set && !why && !trial) {
+        setting->set(number * setting->unit);
+    }
+    return why;
+}
+
+// Sets those of the settings in the request that may fail, or those that cannot; or only tries. Returns whether
+// that works; if not, replies with an error.
+static bool set_all(const struct request *req, bool may_fail, bool trial, struct reply *out) {
+    char text[k_max_value];
+    for (int i = 2; i < req->nargs; i += 2) {
+        const struct setting *setting = find_setting(&req->args[i]);
+        const char *why = NULL;
+        if (trial || setting->may_fail == may_fail) {
+            why = set_setting(setting, &req->args[i + 1], trial, text);
+        }
+        if (why) {
+            out_not_set(setting->name, why, out);
+            return false;
+        }
     }
     return true;
 }
 
-// config set name value [name value]...: all of them, or none
+// config set name value [name value]...: all of them, or none. So what may fail is done first; there is no
+// more than one such setting.
 void do_config_set(struct request *req, struct reply *out) {
-    int64_t numbers[k_num_settings];
     if (req->nargs % 2 != 0) {
         out_bad_syntax(out);
         return;
@@ -273,25 +368,28 @@ void do_config_set(struct request *req, struct reply *out) {
             return;
         }
     }
-    for (int i = 2; i < req->nargs; i += 2) {
-        const struct setting *setting = find_setting(&req->args[i]);
-        const char *why = setting->set_text ? setting->set_text(&req->args[i + 1], true) : NULL;
-        if (why) {
-            out_not_set(setting->name, why, out);
-            return;
-        }
-        if (setting->set &&
-            !parse_setting(setting, &req->args[i + 1], &numbers[setting - k_settings], out)) {
-            return;
-        }
+    if (set_all(req, true, true, out) && set_all(req, true, false, out) &&
+        set_all(req, false, false, out)) {
+        reply_status(out, "OK");
     }
-    for (int i = 2; i < req->nargs; i += 2) {
-        const struct setting *setting = find_setting(&req->args[i]);
-        if (setting->set) {
-            setting->set(numbers[setting - k_settings] * setting->unit);
-        } else if (setting->set_text) {
-            setting->set_text(&req->args[i + 1], false);
-        }
+}
+
+// ---- when the server starts ----
+
+// Returns the name of a setting, by its number; NULL behind the last.
+const char *config_name(size_t i) {
+    return i < k_num_settings ? k_settings[i].name : NULL;
+}
+
+// Sets the setting with this name, which has to be one, unless this is only a `trial`. Returns why it
+// cannot, in `text` or elsewhere, NULL if it can.
+const char *config_start(const struct slice *name, const struct slice *value, bool trial,
+                         char text[k_max_value]) {
+    const struct setting *setting = find_setting(name);
+    if (!may_have(setting, value)) {
+        snprintf(
+            text, k_max_value, "it has to be %s here", *setting->value ? setting->value : "\"\"");
+        return text;
     }
-    reply_status(out, "OK");
+    return set_setting(setting, value, trial, text);
 }

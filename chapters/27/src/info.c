@@ -3,14 +3,17 @@
 // Owns the count of commands, and knows when the server was started. All other numbers belong to
 // other files.
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "buf.h"
 #include "clock.h"
+#include "clock_wall.h"
 #include "hashtable.h"
 #include "reply.h"
 
@@ -85,9 +88,61 @@ static void info_memory(struct buf *text) {
              pages * page_size);
 }
 
-// There is nothing to load and nothing is saved: how much has changed is all that there is to say.
+// How far the log is loaded. The time that is left is a guess: that each byte takes as long as those before.
+static void info_loading(struct buf *text, struct aof_numbers log) {
+    int64_t ms = get_monotonic_msec() - start_ms;
+    uint64_t left = log.to_load - log.loaded;
+    double eta_s = log.loaded > 0 ? (double)left * (double)ms / (double)log.loaded / 1000 : 1;
+    add_text(text,
+             "loading_start_time:%lld\r\nloading_total_bytes:%" PRIu64 "\r\n",
+             (long long)(get_wall_msec() - ms) / 1000,
+             log.to_load);
+    add_text(text,
+             "loading_loaded_bytes:%" PRIu64
+             "\r\nloading_loaded_perc:%.2f\r\nloading_eta_seconds:%lld\r\n",
+             log.loaded,
+             100 * (double)log.loaded / (double)log.to_load,
+             (long long)eta_s);
+}
+
+// Returns how many bytes the files of the log have in front of its last one, or of them the base alone. Redis
+// writes no sizes into a manifest.
+static uint64_t files_size(bool base) {
+    const struct manifest *manifest = aof_manifest();
+    uint64_t size = 0;
+    for (int i = 0; i < manifest->n - 1; i++) {
+        const struct aof_file *file = &manifest->files[i];
+        struct stat stat = {.st_size = file->size};
+        if (file->size < 0 && fstatat(aof_dir_fd(), file->name, &stat, 0) < 0) {
+            stat.st_size = 0;
+        }
+        size += !base || file->type == 'b' ? (uint64_t)stat.st_size : 0;
+    }
+    return size;
+}
+
+// Nothing is saved: the log is all that is on the disk.
 static void info_persistence(struct buf *text) {
-    add_text(text, "loading:0\r\nrdb_changes_since_last_save:%zu\r\n", db_changes());
+    struct aof_numbers log = aof_numbers();
+    add_text(
+        text, "loading:%d\r\nrdb_changes_since_last_save:%zu\r\n", aof_is_loading(), db_changes());
+    add_text(text,
+             "aof_enabled:%d\r\naof_rewrite_in_progress:0\r\naof_last_write_status:%s\r\n",
+             aof_is_on() || aof_is_loading(),
+             aof_error() ? "err" : "ok");
+    if (aof_is_on()) {
+        add_text(text,
+                 "aof_current_size:%" PRIu64 "\r\naof_base_size:%" PRIu64 "\r\n",
+                 files_size(false) + log.size,
+                 files_size(true));
+        add_text(text,
+                 "aof_pending_bio_fsync:%d\r\naof_delayed_fsync:%zu\r\n",
+                 log.syncing,
+                 log.delayed);
+    }
+    if (aof_is_loading()) {
+        info_loading(text, log);
+    }
 }
 
 static void info_stats(struct buf *text) {

@@ -149,13 +149,14 @@ static bool one_round(void) {
     return true;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     hold_std_fds();
+    inbox_start(); // its limits may be among the settings
+    settings_start(argc, argv);
     db_start();
     aof_start();
     idle_start();
     info_start();
-    inbox_start();
     pubsub_start();
     conns_start();
     commands_start();

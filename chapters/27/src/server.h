@@ -5,7 +5,7 @@
 //
 // The table of contents: the types that files share, then the functions that each has for others.
 // All other functions are static, and so is all state: the first lines of a file say what it owns. What
-// belongs to transactions alone is in transaction.h, what belongs to messages in pubsub.h, to the log in aof.h.
+// belongs to one subject alone is in transaction.h, pubsub.h, aof.h and settings.h.
 //
 // A file calls only those that are above it here.
 #pragma once
@@ -22,6 +22,7 @@
 #include "reply.h"
 #include "request.h"
 #include "resp.h"
+#include "settings.h"
 #include "transaction.h"
 #include "zset.h"
 
@@ -326,10 +327,6 @@ __attribute__((format(printf, 2, 3))) void add_text(struct buf *text, const char
 void do_config_resetstat(struct request *req, struct reply *out);
 void do_info(struct request *req, struct reply *out);
 void do_time(struct request *req, struct reply *out);
-
-// config.c
-void do_config_get(struct request *req, struct reply *out);
-void do_config_set(struct request *req, struct reply *out);
 
 // t_string.c
 void do_get(struct request *req, struct reply *out);
