@@ -1,6 +1,6 @@
 # The part of the Makefile for those who change the workbook. The Makefile includes it.
 
-.PHONY: asan tsan fuzz redis-check valgrind format format-check gcc clang musl m32 readme-lines
+.PHONY: asan tsan fuzz crash kill9 redis-check valgrind format format-check gcc clang musl m32 readme-lines
 
 $(CHAPTERS:%=forward-%): forward-%: ; @$(python) tests/tools/forward.py $*
 
@@ -25,6 +25,14 @@ fuzz: export DIFF_SECONDS ?= 30
 fuzz: ; @$(clang_san) && $(side_by_side) build-$(speaks_resp) && \
     $(run_one) tests/test_$(speaks_resp).py -k "mutated_streams or same_bytes" $(ARGS)
 redis-check: ; @$(need)$(side_by_side) build-$(speaks_resp) && SERVER=redis-server $(run) --split $(speaks_resp) -- $(ARGS)
+
+# Crashes of the last chapter that has a log, or of SERVER: some minutes for each policy. kill9 ends it with SIGKILL while it
+# works, a thousand times in a row.
+has_log := $(lastword $(patsubst chapters/%/src/aof.h,%,$(wildcard chapters/[0-9][0-9]/src/aof.h)))
+crash_lab = $(python) tests/crash/check.py --policy $$policy $1 $(ARGS) --server $(or $(SERVER),$(B)/$(has_log)/server) || failed=1
+on_policies = $(call built,build-$(has_log)) && { failed=0; for policy in always everysec; do $(call crash_lab,$1); done; exit $$failed; }
+crash: ; @$(call on_policies,--states 5000 --failing 40)
+kill9: ; @$(call on_policies,--kill 1000)
 
 # Memory of the lab programs, and what each is given.
 args.avl_show = 4 2 6 1 3 5 7 -4 -1

@@ -247,7 +247,8 @@ static int new_file(int64_t seq, const struct buf *content, int old_fd, uint64_t
     }
     int flags = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC;
     int fd = openat(aof.dir_fd, file->name, flags, 0644);
-    bool ok = fd >= 0 && write_all(fd, buf_data(content), buf_size(content)) == 0 && fsync(fd) == 0;
+    bool ok = fd >= 0 && write_all(fd, buf_data(content), buf_size(content)) == 0 &&
+              fsync(fd) == 0 && fsync(aof.dir_fd) == 0;
     if (ok && old) {
         old->size = (int64_t)old_size;
         ok = ftruncate(old_fd, (off_t)old_size) == 0 && fdatasync(old_fd) == 0;
@@ -413,7 +414,8 @@ static void check_no_files(void) {
         struct stat stat;
         size_t len = strlen(file->d_name);
         if (len > 4 && strcmp(file->d_name + len - 4, ".aof") == 0 &&
-            fstatat(aof.dir_fd, file->d_name, &stat, 0) == 0 && stat.st_size > 0) {
+            fstatat(aof.dir_fd, file->d_name, &stat, 0) == 0 &&
+            stat.st_size > k_batch_head + k_batch_tail) { // more than the mark that it begins with
             msg("%s/%s has %s, and no manifest that names it. Write one, with the line"
                 " `file %s seq 1 type i`, or move the directory away",
                 aof.dir,
@@ -493,10 +495,15 @@ bool aof_is_on(void) {
 }
 
 // Turns the log on: what changes from now on goes into a new file with this number. Returns whether that works.
+// The file begins with a mark, on the disk before anything follows: a torn tail has a batch in front of it.
 bool aof_begin(int64_t seq) {
+    begin_batch();
+    close_batch();
     int fd = new_file(seq, &aof.unsynced, -1, 0);
+    uint64_t size = buf_size(&aof.unsynced);
+    buf_truncate(&aof.unsynced, 0);
     if (fd >= 0) {
-        go_on(fd, 0);
+        go_on(fd, size);
     }
     return fd >= 0;
 }

@@ -1,0 +1,377 @@
+"""The crash lab: plays thousands of crashes to a server, and sees whether it keeps its promises.
+
+    python3 tests/crash/check.py --policy always --states 5000            the server of the last chapter
+    python3 tests/crash/check.py --policy always --server redis-server    another one
+
+1. *Record.* Clients change keys (workload.py), while recorder.c writes down what the server does to its files and when it
+   answers. In the middle the server is killed and started again.
+2. *Enumerate.* states.py tells from that which states of the disk a crash could have left.
+3. *Check.* For each of them: the files are made, the server is started on them, and its keys are read. They must be
+   those after a first part of all steps, in their order, each step whole; with `always`, after all that had been answered
+   before the crash; with `everysec`, after all that had been answered two seconds before it. Then some more is written,
+   the server is killed and started once more, and must have the same keys and what was added.
+
+What fails is told with the state's name. The recording stays in build/crash; to see a state again:
+
+    python3 tests/crash/check.py --show build/crash/always 812:zeros.790.1024:all
+"""
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import pickle
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from bisect import bisect_left, bisect_right
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from crash.servers import HERE, Client, Error, Server, Trouble, recorder
+from crash.states import Disk, Record, Recording, State, read_records, write_disk
+from crash.workload import Found, Step, Workload
+
+ROOT = HERE.parents[1]
+FAILING_WINDOW = 3.0  # the same with `everysec`, where a sync has failed, and is made up for a second later
+WINDOW = {"always": 0.0, "everysec": 2.0, "no": float("inf")}  # seconds in which what was answered may be lost
+ADDED = [(b"added:%d" % n, b"v%d" % n) for n in range(3)]  # keys that are written after a crash
+KINDS = {
+    "open": ("EIO", "ENOSPC"), "write": ("EIO", "ENOSPC", "short"), "fdatasync": ("EIO",), "fsync": ("EIO",),
+    "ftruncate": ("EIO",), "rename": ("EIO", "ENOSPC"), "unlink": ("EIO",), "mkdir": ("ENOSPC",),
+}  # fmt: skip  # calls that fail, and with what
+KILL = {"always": signal.SIGKILL, "everysec": signal.SIGTERM, "no": signal.SIGTERM}  # where nothing may be lost
+JOBS = 2  # states that are checked at once
+
+
+class Run(NamedTuple):
+    """A workload that was recorded."""
+
+    policy: str
+    records: List[Record]
+    workload: Workload
+    starts: List[int]  # when the server was started, nanoseconds of the monotonic clock
+    says: str  # how the server has ended, where it has ended by itself
+
+
+def scratch() -> "tempfile.TemporaryDirectory[str]":
+    """A new folder, in memory where that is possible: the lab plays the disk."""
+    return tempfile.TemporaryDirectory(prefix="crash-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+
+
+def record(
+    command: Sequence[str], policy: str, *, rounds: int, seed: int, seconds: float = 0, writers: int = 3, starts: int = 2,
+    fail: str = "", fail_in: int = 0, slow_ms: int = 0,
+) -> Run:  # fmt: skip
+    """Plays a workload of so many rounds, which take so many seconds at least, and records it. The server is killed and
+    started again between its parts. `fail` and `slow_ms` are what recorder.c is told, in the part `fail_in` or in all.
+    Trouble where it does not come up again, or has lost something, that no failing call is to blame for."""
+    workload, says, began = Workload(writers, seed), "", []
+    with scratch() as folder:
+        top, recording = Path(folder, "files"), Path(folder, "recording")
+        top.mkdir()
+        env = {"LD_PRELOAD": recorder(), "RECORD_DIR": str(top), "RECORD_FILE": str(recording)}
+        env.update({"SLOW_FSYNC_MS": str(slow_ms)} if slow_ms else {})
+        for part in range(starts):
+            began.append(time.monotonic_ns())
+            try:
+                with Server(command, top, policy, {**env, **({"FAIL": fail} if fail and part == fail_in else {})}) as server:
+                    problem = workload.go_on(server, policy == "always") if part else ""
+                    if problem:
+                        raise Trouble(problem)
+                    if not workload.play(server, rounds // starts, seconds / rounds):
+                        says += f"start {part + 1}: {server.ending()}\n"
+                    server.kill(KILL[policy])
+            except Trouble as trouble:
+                says += f"start {part + 1}: {trouble}\n"
+                if not fail or part != fail_in:
+                    raise
+        records = read_records(recording)
+    workload.learn()
+    return Run(policy, records, workload, began, says)
+
+
+class Checker:
+    """Plays the states of a run to a server, and judges."""
+
+    def __init__(self, run: Run, command: Sequence[str], window: Optional[float] = None) -> None:
+        self.run, self.command = run, command
+        self.window = WINDOW[run.policy] if window is None else window
+        self.recording = Recording(run.records)
+        self._answered = [self._of_steps(writer.steps) for writer in run.workload.writers]
+
+    def _of_steps(self, steps: Sequence[Step]) -> Tuple[List[int], List[int]]:
+        """The records with which the steps were answered whole, as far as they were, and their times."""
+        sent: Dict[int, List[Tuple[int, int]]] = {}  # port of a client -> bytes so far, with each record
+        for index, each in enumerate(self.run.records):
+            if each.op == "s":
+                before = sent.setdefault(each.at, [(0, 0)])
+                before.append((before[-1][0] + each.size, index))
+        with_end = [step for step in steps if step.end >= 0]
+        found = [sent[step.port][bisect_left(sent[step.port], (step.end, 0))][1] for step in with_end]
+        return found, [self.run.records[index].ns for index in found]
+
+    def least(self, cut: int) -> List[int]:
+        """How many steps of each writer a crash at this cut must leave: it comes right before the next record."""
+        records = self.run.records
+        latest = records[min(cut, len(records) - 1)].ns - self.window * 1e9
+        return [min(bisect_left(at, cut), bisect_right(times, latest)) for at, times in self._answered]
+
+    def look(self, disk: Disk, folder: Path) -> Tuple[List[Found], str]:
+        """What the server finds on this disk, and what is wrong after some more was written and it was killed again.
+        Trouble where it does not start."""
+        write_disk(disk, folder)
+        with Server(self.command, folder, self.run.policy) as server:
+            found = self.run.workload.found(server)
+            with Client(server) as client:
+                added = client.ask(*((b"set", *pair) for pair in ADDED))
+            server.kill(KILL[self.run.policy])
+        if any(isinstance(reply, Error) for reply in added):
+            return found, f"refuses writes after the crash: {added}"
+        try:
+            with Server(self.command, folder, self.run.policy) as server:
+                again = self.run.workload.found(server)
+                with Client(server) as client:
+                    kept = client.ask(*((b"get", key) for key, _ in ADDED))
+        except Trouble as trouble:
+            return found, f"second start: {trouble}"
+        if again != found:
+            return found, "second start: once more has been written, other keys are there than before"
+        if kept != [value for _, value in ADDED]:
+            return found, f"second start: what was written and answered after the crash is lost, {kept}"
+        return found, ""
+
+    def check(self, state: State, folder: Optional[Path] = None) -> str:
+        """What is wrong with what the server makes of the state; "" where nothing is."""
+        with scratch() as new:
+            return self._judge(state, self._looked_at(self.recording.disk(state), folder or Path(new)))
+
+    def _looked_at(self, disk: Disk, folder: Path) -> "Tuple[List[Found], str]":
+        try:
+            return self.look(disk, folder)
+        except Trouble as trouble:
+            return [], str(trouble)
+
+    def _judge(self, state: State, looked: "Tuple[List[Found], str]") -> str:
+        found, problem = looked
+        records, least = self.run.records, self.least(state.cut)
+        start = bisect_right(self.run.starts, records[state.cut - 1].ns) - 1
+        wrong = self.run.workload.wrong(found, least, start) if found else ""
+        if wrong and not any(each.op == "s" and each.ns > self.run.starts[start] for each in records[: state.cut]):
+            wrong = self.run.workload.wrong(found, least, start - 1)  # this start has told nobody anything yet
+        return wrong or problem
+
+    def check_all(self, states: Iterator[State], n: int) -> Tuple[int, Dict[State, str]]:
+        """Checks states until n different ones have been: how many there were, and what is wrong with which. A state that
+        is on the disk as one before is judged again, since more may have been answered before it."""
+        done: Dict[int, "Tuple[List[Found], str]"] = {}
+        wrong: Dict[State, str] = {}
+
+        def look(state: State, disk: Disk) -> None:
+            with scratch() as folder:
+                done[_key(disk)] = self._looked_at(disk, Path(folder))
+
+        with ThreadPoolExecutor(JOBS) as pool:
+            while len(done) < n:
+                batch: Dict[int, Tuple[State, Disk]] = {}
+                judged: List[State] = []
+                keys: List[int] = []
+                for state in states:
+                    disk = self.recording.disk(state)
+                    key = _key(disk)
+                    judged.append(state)
+                    keys.append(key)
+                    if key not in done:
+                        batch.setdefault(key, (state, disk))
+                    if len(batch) == min(64, n - len(done)):
+                        break
+                if not judged:
+                    break
+                list(pool.map(lambda each: look(*each), batch.values()))
+                for state, key in zip(judged, keys):
+                    problem = self._judge(state, done[key])
+                    if problem:
+                        wrong[state] = problem
+        return len(done), wrong
+
+
+def _key(disk: Disk) -> int:
+    return hash(tuple(sorted(disk.items())))
+
+
+# ---- what is typed ----
+
+
+def told(wrong: Dict[State, str], where: Path) -> str:
+    """What is wrong, one example of each kind, and how to see it."""
+    kinds: Dict[str, List[Tuple[State, str]]] = {}
+    for state, problem in wrong.items():
+        kinds.setdefault(problem.partition(":")[0], []).append((state, problem))
+    lines = []
+    for kind, found in kinds.items():
+        state, problem = found[0]
+        lines.append(f"  {kind}: {len(found)} states, for example {state}\n    {problem[:600]}")
+        lines.append(f"    to see it again: python3 tests/crash/check.py --show {where} {state}")
+    return "\n".join(lines)
+
+
+def keep(run: Run, command: Sequence[str], where: Path) -> None:
+    """Writes a run into a folder, for --show."""
+    where.mkdir(parents=True, exist_ok=True)
+    (where / "run.pickle").write_bytes(pickle.dumps((run, list(command))))
+
+
+def show(where: Path, text: str, kept: Optional[Path]) -> int:
+    """Prints a state of a run that was kept: what was recorded up to its cut, the files, and what is wrong."""
+    run, command = pickle.loads((where / "run.pickle").read_bytes())
+    checker, state = Checker(run, command), State.parse(text)
+    changes = {each.index: each for each in checker.recording.writes + checker.recording.names}
+    print("The last records before the crash (o open, m mkdir, w write, t truncate, b and e: begin and end of an fsync,\n"
+          "r rename, u unlink, s sent to a client, x a call that failed, p a process begins):")  # fmt: skip
+    for index in range(max(0, state.cut - 30), state.cut):
+        record = run.records[index]
+        change = changes.get(index)
+        safe = "" if change is None else "  safe" if change.safe <= state.cut else "  OPEN"
+        error = f" {os.strerror(record.error)}" if record.error > 0 else ""
+        words = f"{record.name} {record.data[:50]!r}" if record.data else record.name
+        print(f"  {index:5} {record.op} at {record.at:<6} size {record.size:<6} {words}{error}{safe}")
+    disk = checker.recording.disk(state)
+    print(f"The disk in state {state}:")
+    for name, content in disk.items():
+        print(f"  {name}{'/' if content is None else f', {len(content)} bytes'}")
+    if kept:
+        kept.mkdir(parents=True)
+        write_disk(disk, kept)
+        print(f"It is in {kept}")
+    print(f"Answered before: {checker.least(state.cut)} steps of the writers")
+    problem = checker.check(state)
+    print(f"The server: {problem or 'has all that it must have'}")
+    return int(bool(problem))
+
+
+def crashes(command: Sequence[str], policy: str, n: int, seed: int, where: Path, slow_ms: int) -> bool:
+    """Records a workload and plays n states of it. True where nothing is wrong."""
+    start = time.monotonic()
+    rounds = max(10, n // 12)
+    run = record(command, policy, rounds=rounds, seed=seed, seconds=0 if policy == "always" else 6, slow_ms=slow_ms)
+    keep(run, command, where)
+    checker = Checker(run, command)
+    done, wrong = checker.check_all(checker.recording.sample(n, seed), n)
+    took = time.monotonic() - start
+    print(f"{policy}, seed {seed}: {len(run.records)} records, {done} states in {took:.0f} s, {len(wrong)} wrong", flush=True)
+    if wrong:
+        print(told(wrong, where))
+    return not wrong
+
+
+Call = Tuple[str, int, Callable[[], None]]
+
+
+def failing_calls(most: int, kinds: Sequence[str], starts: Sequence[int] = (0, 1)) -> Iterator[Call]:
+    """What FAIL is to be, in which start of the server, and what is to be called where there are no so many calls: then
+    the next kind follows. Of each kind the first call fails, then the second, up to `most`; alone, or all from it on."""
+    for kind in kinds:
+        for error, start, more in itertools.product(KINDS[kind], starts, ("", ":+")):
+            over: List[bool] = []
+            for n in range(1, most + 1):
+                if not over:
+                    yield f"{kind}:{n}:{error}{more}", start, lambda: over.append(True)
+
+
+def failing(
+    command: Sequence[str], policy: str, calls: Iterator[Call], *, states: int, seed: int, where: Path,
+) -> Tuple[int, str]:  # fmt: skip
+    """For each of the failing calls a workload is played, in which it fails, and so many states are checked. Returns how
+    many workloads there were, and what has gone wrong; runs in which something has are kept in folders of `where`."""
+    wrongs, total = [], 0
+    for fail, start, over in calls:
+        rounds, seconds = (8, 0) if policy == "always" else (40, 4)
+        try:
+            run = record(command, policy, rounds=rounds, seconds=seconds, seed=seed, fail=fail, fail_in=start)
+        except Trouble as trouble:
+            wrongs.append(f"  with FAIL={fail} in start {start + 1}: {trouble}")
+            continue
+        if not any(record.error for record in run.records):
+            over()
+            continue
+        total += 1
+        checker = Checker(run, command, 0 if policy == "always" else float("inf") if "+" in fail else FAILING_WINDOW)
+        _, wrong = checker.check_all(checker.recording.sample(states, seed), states)
+        if wrong:
+            keep(run, command, where / f"{fail}-in-{start + 1}")
+            says = f"  with FAIL={fail} in start {start + 1}: {run.says}"
+            wrongs.append(f"{says}\n{told(wrong, where / f'{fail}-in-{start + 1}')}")
+    return total, "\n".join(wrongs)
+
+
+def kills(command: Sequence[str], policy: str, n: int, seed: int) -> bool:
+    """Starts the server n times on the same files and kills it under load. True where nothing is lost."""
+    workload, rng = Workload(8, seed), random.Random(seed)
+    start, steps = time.monotonic(), 0
+    with tempfile.TemporaryDirectory(prefix="kill-") as folder:  # on a disk, not in memory
+        for number in range(n):
+            with Server(command, Path(folder), policy) as server:
+                problem = workload.go_on(server, policy == "always", forget=True)
+                if problem:
+                    print(f"after kill {number} of {n}, seed {seed}: {problem}")
+                    return False
+                if number % 100 == 99:
+                    with Client(server) as client:
+                        client.ask((b"flushall",))
+                    workload = Workload(8, seed + number)
+                timer = threading.Timer(rng.uniform(0.001, 0.05), server.kill)
+                timer.start()
+                workload.play(server, 1 << 30)
+                timer.join()
+                steps += sum(step.end >= 0 for writer in workload.writers for step in writer.steps)
+    print(f"{policy}: killed {n} times in {time.monotonic() - start:.0f} s, {steps} steps answered, nothing lost")
+    return True
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--policy", choices=list(WINDOW), default="always")
+    parser.add_argument("--states", type=int, default=0, metavar="N", help="check N different states")
+    parser.add_argument("--failing", type=int, default=0, metavar="N", help="let the first N calls of each kind fail")
+    parser.add_argument("--kill", type=int, default=0, metavar="N", help="kill it under load N times in a row")
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("TEST_SEED") or random.randrange(1 << 30)))
+    parser.add_argument("--slow-ms", type=int, default=0, help="milliseconds that each fsync takes longer")
+    parser.add_argument("--show", nargs=2, metavar=("FOLDER", "STATE"), help="a state of a run before, see above")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="with --show: leave its files there")
+    parser.add_argument("--server", nargs=argparse.REMAINDER, help="the command of another server, at the end")
+    args = parser.parse_args()
+    if args.show:
+        return show(Path(args.show[0]), args.show[1], args.keep)
+    command = args.server or [str(max((ROOT / "build" / "test").glob("[0-9][0-9]/server")))]
+    where = ROOT / "build" / "crash" / args.policy
+    good = True
+    try:
+        if args.states or not (args.failing or args.kill):
+            good = crashes(command, args.policy, args.states or 5000, args.seed, where, args.slow_ms) and good
+        if args.failing:
+            start = time.monotonic()
+            calls = failing_calls(args.failing, list(KINDS))
+            if args.policy != "always":  # these take seconds, and what is done at the start is the same
+                calls = failing_calls(min(2, args.failing), ["write", "fdatasync"], [0])
+            total, wrong = failing(command, args.policy, calls, states=8, seed=args.seed, where=where)
+            took = time.monotonic() - start
+            print(f"{args.policy}, seed {args.seed}: {total} workloads with a failing call in {took:.0f} s", flush=True)
+            print(wrong or "  nothing is wrong")
+            good = not wrong and good
+        if args.kill:
+            good = kills(command, args.policy, args.kill, args.seed) and good
+    except Trouble as trouble:
+        print(f"the server, without any crash of the disk: {trouble}")
+        return 1
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
