@@ -99,43 +99,42 @@ struct piece {
     const char *why_bad;
 };
 
-// A line that begins with #: a batch, or a comment.
-static enum piece_kind read_batch(struct piece *piece) {
-    struct batch_head head;
-    have(k_batch_head);
-    const uint8_t *data = buf_data(&load.buf);
-    size_t there = buf_size(&load.buf);
-    if (aof_batch_head(data, there, &head)) {
-        uint64_t size = k_batch_head + head.size + k_batch_tail;
-        *piece = (struct piece){
-            .size = size, .begin = k_batch_head, .end = k_batch_head + head.size, .batch = true};
-        if (size > load.size - load.pos || !have(size)) {
-            return PIECE_CUT;
-        }
-        piece->why_bad = "the sum of the batch is not that of its bytes";
-        return aof_batch_right(buf_data(&load.buf), buf_size(&load.buf), load.pos) ? PIECE
-                                                                                   : PIECE_BAD;
-    }
-    have(k_max_comment);
-    data = buf_data(&load.buf);
-    there = buf_size(&load.buf);
-    const uint8_t *end = memchr(data, '\n', there < k_max_comment ? there : k_max_comment);
-    piece->batch = there > 1 && data[1] == 'B';
-    piece->why_bad = "a line that begins with # is no comment, and does not begin a batch";
-    if (!end) {
-        return there < k_max_comment ? PIECE_CUT : PIECE_BAD;
-    }
-    piece->size = (size_t)(end - data) + 1;
-    return piece->batch ? PIECE_BAD : PIECE;
-}
-
-// Returns how many bytes the comment has that begins at `pos` of the buffer; 0 where none does.
+// Returns how many bytes the comment has that begins at `pos` of the buffer; 0 where none does. Redis notes
+// the time like that, if it is asked to. Any other line that begins with # is one of ours, or damage.
 static size_t comment_size(size_t pos) {
+    static const char k_time[] = "#TS:";
     have(pos + k_max_comment);
     const uint8_t *data = buf_data(&load.buf) + pos;
     size_t there = buf_size(&load.buf) - pos;
-    const uint8_t *end = there > 0 && data[0] == '#' ? memchr(data, '\n', there) : NULL;
+    bool is_time = there >= sizeof(k_time) && memcmp(data, k_time, sizeof(k_time) - 1) == 0;
+    const uint8_t *end = is_time ? memchr(data, '\n', there) : NULL;
     return end ? (size_t)(end - data) + 1 : 0;
+}
+
+// A line that begins with #: a batch, or a comment.
+static enum piece_kind read_batch(struct piece *piece) {
+    struct batch_head head;
+    piece->size = comment_size(0);
+    if (piece->size > 0) {
+        return PIECE;
+    }
+    piece->batch = true;
+    if (!have(k_batch_head)) {
+        return PIECE_CUT;
+    }
+    piece->why_bad = "a line that begins with # does not begin a batch";
+    if (!aof_batch_head(buf_data(&load.buf), buf_size(&load.buf), &head)) {
+        return PIECE_BAD;
+    }
+    piece->begin = k_batch_head;
+    piece->end = k_batch_head + (size_t)head.size;
+    piece->size = piece->end + k_batch_tail;
+    if (head.size > load.size - load.pos || !have(piece->size)) {
+        return PIECE_CUT;
+    }
+    piece->why_bad = "the sum of the batch is not that of its bytes";
+    bool right = aof_batch_right(buf_data(&load.buf), buf_size(&load.buf), load.pos);
+    return right ? PIECE : PIECE_BAD;
 }
 
 // A command, or all from a MULTI to its EXEC.
@@ -266,21 +265,31 @@ __attribute__((noreturn)) static void refuse(uint64_t begin, uint64_t pos, const
     exit(1);
 }
 
-// Tells whether a batch that is whole, behind where we are, says that more than what is before it was on the
-// disk when it was made. Uses up what is read.
-static bool was_synced(uint64_t pos) {
+// Tells whether what is left begins with a batch that is whole, and says that more than the first `pos` bytes
+// were on the disk when it was made. Somebody may have put bytes in front of it, or taken some away: then it
+// is right for the place where they begin, or for that up to which all was on the disk.
+static bool tells_of_more(uint64_t pos) {
     struct batch_head head;
-    while (have(k_batch_head)) {
-        size_t n = buf_size(&load.buf);
-        const uint8_t *data = buf_data(&load.buf), *found = memchr(data, '#', n);
-        skip(found ? (size_t)(found - data) : n);
-        if (have(k_batch_head) && aof_batch_head(buf_data(&load.buf), buf_size(&load.buf), &head) &&
-            head.synced > pos && head.size < load.size - load.pos &&
-            have(k_batch_head + head.size + k_batch_tail) &&
-            aof_batch_right(buf_data(&load.buf), buf_size(&load.buf), load.pos)) {
+    if (!have(k_batch_head) || !aof_batch_head(buf_data(&load.buf), buf_size(&load.buf), &head) ||
+        head.synced <= pos || head.size > load.size - load.pos ||
+        !have(k_batch_head + head.size + k_batch_tail)) {
+        return false;
+    }
+    const uint8_t *data = buf_data(&load.buf);
+    size_t size = buf_size(&load.buf);
+    return aof_batch_right(data, size, load.pos) || aof_batch_right(data, size, pos) ||
+           aof_batch_right(data, size, head.synced);
+}
+
+// Tells whether what is at `pos` was on the disk once, as any batch from here on tells. Uses them up.
+static bool was_synced(uint64_t pos) {
+    while (have(1)) {
+        if (tells_of_more(pos)) {
             return true;
         }
-        skip(buf_size(&load.buf) > 0);
+        const uint8_t *data = buf_data(&load.buf),
+                      *next = memchr(data + 1, '#', buf_size(&load.buf) - 1);
+        skip(next ? (size_t)(next - data) : buf_size(&load.buf));
     }
     return false;
 }
