@@ -51,6 +51,9 @@ KILL = {"always": signal.SIGKILL, "everysec": signal.SIGTERM, "no": signal.SIGTE
 JOBS = 2  # states that are checked at once
 
 
+Looked = Tuple[List[Found], str]  # what a server has on a disk, and what is wrong with it or its second start
+
+
 class Run(NamedTuple):
     """A workload that was recorded."""
 
@@ -153,13 +156,13 @@ class Checker:
         with scratch() as new:
             return self._judge(state, self._looked_at(self.recording.disk(state), folder or Path(new)))
 
-    def _looked_at(self, disk: Disk, folder: Path) -> "Tuple[List[Found], str]":
+    def _looked_at(self, disk: Disk, folder: Path) -> Looked:
         try:
             return self.look(disk, folder)
         except Trouble as trouble:
             return [], str(trouble)
 
-    def _judge(self, state: State, looked: "Tuple[List[Found], str]") -> str:
+    def _judge(self, state: State, looked: Looked) -> str:
         found, problem = looked
         records, least = self.run.records, self.least(state.cut)
         start = bisect_right(self.run.starts, records[state.cut - 1].ns) - 1
@@ -169,37 +172,34 @@ class Checker:
         return wrong or problem
 
     def check_all(self, states: Iterator[State], n: int) -> Tuple[int, Dict[State, str]]:
-        """Checks states until n different ones have been: how many there were, and what is wrong with which. A state that
-        is on the disk as one before is judged again, since more may have been answered before it."""
-        done: Dict[int, "Tuple[List[Found], str]"] = {}
-        wrong: Dict[State, str] = {}
+        """Checks states until n different disks have been: how many there were, and what is wrong with which. Of what is
+        the same on the disk as a state before, only the judgement is made, since more may have been answered before it."""
+        looked: Dict[int, Looked] = {}
+        wrong: Dict[int, Tuple[State, str]] = {}
 
-        def look(state: State, disk: Disk) -> None:
+        def look(disk: Disk) -> None:
             with scratch() as folder:
-                done[_key(disk)] = self._looked_at(disk, Path(folder))
+                looked[_key(disk)] = self._looked_at(disk, Path(folder))
 
         with ThreadPoolExecutor(JOBS) as pool:
-            while len(done) < n:
-                batch: Dict[int, Tuple[State, Disk]] = {}
-                judged: List[State] = []
-                keys: List[int] = []
-                for state in states:
-                    disk = self.recording.disk(state)
-                    key = _key(disk)
-                    judged.append(state)
-                    keys.append(key)
-                    if key not in done:
-                        batch.setdefault(key, (state, disk))
-                    if len(batch) == min(64, n - len(done)):
-                        break
-                if not judged:
-                    break
-                list(pool.map(lambda each: look(*each), batch.values()))
-                for state, key in zip(judged, keys):
-                    problem = self._judge(state, done[key])
+            more = True
+            while more and len(looked) < n:
+                new: Dict[int, Disk] = {}
+                judged: List[Tuple[State, int]] = []
+                while more and len(new) < min(64, n - len(looked)):
+                    state = next(states, None)
+                    more = state is not None
+                    if state:
+                        disk = self.recording.disk(state)
+                        judged.append((state, _key(disk)))
+                        if _key(disk) not in looked:
+                            new[_key(disk)] = disk
+                list(pool.map(look, new.values()))
+                for state, key in judged:
+                    problem = self._judge(state, looked[key])
                     if problem:
-                        wrong[state] = problem
-        return len(done), wrong
+                        wrong.setdefault(key, (state, problem))
+        return len(looked), dict(wrong.values())
 
 
 def _key(disk: Disk) -> int:
