@@ -18,6 +18,7 @@ import resource
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import ExitStack
@@ -678,6 +679,114 @@ def messages(report: Report) -> None:
                   "of the server's processor, us"), rows)  # fmt: skip
 
 
+# ---- the log ----
+
+POLICIES = ("no log", "everysec", "always")
+LOG_LOADS: Dict[str, Options] = {"alone": {"conns": 50}, "of 16": {"conns": 50, "pipeline": 16}}
+
+
+def file_system(folder: Path) -> str:
+    """The kind of the file system that a folder is on, as the kernel has it."""
+    mounts = [line.split()[1:3] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    here = f"{folder.resolve()}/"
+    found = max((place.rstrip("/") + "/", kind) for place, kind in mounts if here.startswith(place.rstrip("/") + "/"))
+    return found[1]
+
+
+def sync_us(folder: str, times: int) -> float:
+    """What it takes to bring 100 bytes more of a file to the disk: the median, in microseconds."""
+    taken = []
+    fd = os.open(f"{folder}/sync", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for _ in range(times):
+        start = time.monotonic()
+        os.write(fd, b"x" * 100)
+        os.fdatasync(fd)
+        taken.append((time.monotonic() - start) * 1e6)
+    os.close(fd)
+    return median(taken)
+
+
+def keeping(folder: str, policy: str) -> Dict[str, str]:
+    """Settings: the log is in `folder`, by one of POLICIES."""
+    on = policy != POLICIES[0]
+    return {"DIR": folder, "APPENDONLY": "yes" if on else "no", "APPENDFSYNC": policy if on else "everysec"}
+
+
+def loading_s(candidate: Candidate, keys: int) -> Result:
+    """How long a server takes that has to load so many keys, from its start to its first reply about them; and the
+    bytes of its log."""
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        with Server(candidate, keeping(folder, "everysec")) as server:
+            server.fill("set", keys)
+        size = sum(path.stat().st_size for path in Path(folder).rglob("*.aof"))
+        start = time.monotonic()
+        with Server(candidate, keeping(folder, "everysec")) as server, server.connect() as conn:
+            while conn.ask("dbsize") != keys:
+                assert time.monotonic() < start + 600, f"{candidate.name} has not loaded its log"
+                time.sleep(0.002)
+            return {"seconds": time.monotonic() - start, "bytes": size / keys}
+
+
+def log(report: Report) -> None:
+    scale = report.scale
+    kind = file_system(BUILD)
+    report.say("## The log\n")
+    if kind in ("tmpfs", "ramfs"):
+        report.say(f"Left out: {BUILD} is in memory ({kind}), where bringing a file to the disk costs nothing.\n")
+        return
+    candidates = [chapter(27), *redis()]
+
+    def measure(case: Tuple[str, Candidate]) -> Result:
+        policy, candidate = case
+        with tempfile.TemporaryDirectory(dir=BUILD) as folder, Server(candidate, keeping(folder, policy)) as server:
+            server.fill("set", scale.keys)
+            found = {load: server.load(mix="set", keys=scale.keys, seconds=scale.seconds, **options)
+                     for load, options in LOG_LOADS.items()}  # fmt: skip
+            return {f"{load}, {field}": runs[field] for load, runs in found.items() for field in ("rate", "p99_us")}
+
+    def waits(case: Tuple[str, Candidate]) -> Result:
+        """Of a client that sets a key every 20 ms, while others set keys in pipelines."""
+        policy, candidate = case
+        with tempfile.TemporaryDirectory(dir=BUILD) as folder, Server(candidate, keeping(folder, policy)) as server:
+            running = server.start_load(mix="set", keys=scale.keys, seconds=3600, **LOG_LOADS["of 16"])
+            found = server.load(probe=True, mix="set", keys=1, every=20, seconds=scale.after)
+            running.terminate()
+            finish(running)
+            return found
+
+    rates = in_turns(scale.rounds, [(policy, c) for policy in POLICIES for c in candidates], measure)
+    worst = in_turns(scale.few_rounds, [(policy, c) for policy in POLICIES[:2] for c in candidates], waits)
+    loaded = in_turns(scale.few_rounds, candidates, lambda candidate: loading_s(candidate, scale.insert))
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        one_sync = sync_us(folder, 20 * scale.rounds)
+    report.say(
+        f"`set` of {scale.keys:,} keys of 16 bytes with values of 16, 50 connections, each with one request on its way "
+        "or with 16: without a log, with one that is brought to the disk once a second (`everysec`), and with one that "
+        "is on the disk before each reply (`always`). Thousands a second, also as a share of what the same server does "
+        f"without a log. Medians; rounds: {scale.rounds}. The files are on {kind}, where `fdatasync` of 100 bytes more "
+        f"takes {one_sync:,.0f} microseconds.\n"
+    )
+    rows = []
+    for load, (policy, candidate) in [(load, case) for load in LOG_LOADS for case in rates]:
+        rate, without = (middle(rates[each, candidate], f"{load}, rate") for each in (policy, POLICIES[0]))
+        base, late = [middle(rates[policy, c], f"{load}, rate") for c in redis()], f"{load}, p99_us"
+        rows.append([load, policy, candidate.name, f"{rate / 1e3:.1f}", *(f"{rate / other:.2f}" for other in base),
+                     f"{rate / without:.2f}", f"{middle(rates[policy, candidate], late):,.0f}"])  # fmt: skip
+    compared = ["to Redis"] if redis() else []
+    report.table(("pipelines", "log", "server", "set", *compared, "to no log", "p99, us"), rows)
+    report.say(
+        "The longest wait of a client that sets a key every 20 ms, while 50 others set keys in pipelines of 16: "
+        f"milliseconds, the least of all rounds ({scale.few_rounds}), {scale.after:g} seconds each.\n"
+    )
+    report.table(("log", "server", "longest wait, ms"),
+                 ([policy, candidate.name, f"{min(run['max_us'] for run in runs) / 1e3:,.1f}"]
+                  for (policy, candidate), runs in worst.items()))  # fmt: skip
+    report.say(f"Loading a log of {scale.insert:,} such keys, from the start of the server to its first reply.\n")
+    report.table(("server", "seconds", "bytes of the log a key"),
+                 ([candidate.name, f"{middle(runs, 'seconds'):.2f}", f"{middle(runs, 'bytes'):.1f}"]
+                  for candidate, runs in loaded.items()))  # fmt: skip
+
+
 # ---- memory ----
 
 CROWD = 500
@@ -742,7 +851,7 @@ def memory(report: Report) -> None:
     draw.bars(picture, "Bytes of memory", "bytes", report.machine, groups, log=True)
 
 
-SECTIONS = (rates, sorted_sets, structures, stalls, expiry, messages, memory)
+SECTIONS = (rates, sorted_sets, structures, stalls, expiry, messages, log, memory)
 
 
 def main() -> None:

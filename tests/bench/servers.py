@@ -110,10 +110,11 @@ def redis() -> List[Candidate]:
 
 
 class Server(harness.Server):
-    """A running candidate: with Server(candidate) as server: server.load(mix="get")"""
+    """A running candidate: with Server(candidate) as server: server.load(mix="get"); `settings` are variables of its
+    environment."""
 
-    def __init__(self, candidate: Candidate) -> None:
-        env = {"IDLE_TIMEOUT_MS": "0"}
+    def __init__(self, candidate: Candidate, settings: Optional[Dict[str, str]] = None) -> None:
+        env = {"IDLE_TIMEOUT_MS": "0", **(settings or {})}
         super().__init__(candidate.chapter, env=env, command=candidate.command, cwd=str(BUILD), early=True)
         self.candidate = candidate
 

@@ -30,7 +30,7 @@ import time
 from bisect import bisect_left, bisect_right
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -71,7 +71,7 @@ def scratch() -> "tempfile.TemporaryDirectory[str]":
 
 def record(
     command: Sequence[str], policy: str, *, rounds: int, seed: int, seconds: float = 0, writers: int = 3, starts: int = 2,
-    fail: str = "", fail_in: int = 0, slow_ms: int = 0,
+    fail: str = "", fail_in: int = 0, slow_ms: int = 0, rewrite: bool = False,
 ) -> Run:  # fmt: skip
     """Plays a workload of so many rounds, which take so many seconds at least, and records it. The server is killed and
     started again between its parts. `fail` and `slow_ms` are what recorder.c is told, in the part `fail_in` or in all.
@@ -89,7 +89,7 @@ def record(
                     problem = workload.go_on(server, policy == "always") if part else ""
                     if problem:
                         raise Trouble(problem)
-                    if not workload.play(server, rounds // starts, seconds / rounds):
+                    if not workload.play(server, rounds // starts, seconds / rounds, rewrite):
                         says += f"start {part + 1}: {server.ending()}\n"
                     server.kill(KILL[policy])
             except Trouble as trouble:
@@ -256,11 +256,10 @@ def show(where: Path, text: str, kept: Optional[Path]) -> int:
     return int(bool(problem))
 
 
-def crashes(command: Sequence[str], policy: str, n: int, seed: int, where: Path, slow_ms: int) -> bool:
-    """Records a workload and plays n states of it. True where nothing is wrong."""
-    start = time.monotonic()
-    rounds = max(10, n // 12)
-    run = record(command, policy, rounds=rounds, seed=seed, seconds=0 if policy == "always" else 6, slow_ms=slow_ms)
+def crashes(command: Sequence[str], policy: str, n: int, seed: int, where: Path, **how: Any) -> bool:
+    """Records a workload, as record() says, and plays n states of it. True where nothing is wrong."""
+    start, seconds = time.monotonic(), 0 if policy == "always" else 6
+    run = record(command, policy, rounds=max(10, n // 12), seed=seed, seconds=seconds, **how)
     keep(run, command, where)
     checker = Checker(run, command)
     done, wrong = checker.check_all(checker.recording.sample(n, seed), n)
@@ -343,6 +342,7 @@ def main() -> int:
     parser.add_argument("--kill", type=int, default=0, metavar="N", help="kill it under load N times in a row")
     parser.add_argument("--seed", type=int, default=int(os.environ.get("TEST_SEED") or random.randrange(1 << 30)))
     parser.add_argument("--slow-ms", type=int, default=0, help="milliseconds that each fsync takes longer")
+    parser.add_argument("--rewrite", action="store_true", help="send BGREWRITEAOF in the middle (a server that has it)")
     parser.add_argument("--show", nargs=2, metavar=("FOLDER", "STATE"), help="a state of a run before, see above")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="with --show: leave its files there")
     parser.add_argument("--server", nargs=argparse.REMAINDER, help="the command of another server, at the end")
@@ -354,7 +354,8 @@ def main() -> int:
     good = True
     try:
         if args.states or not (args.failing or args.kill):
-            good = crashes(command, args.policy, args.states or 5000, args.seed, where, args.slow_ms) and good
+            good = crashes(command, args.policy, args.states or 5000, args.seed, where,
+                           slow_ms=args.slow_ms, rewrite=args.rewrite) and good  # fmt: skip
         if args.failing:
             start = time.monotonic()
             calls = failing_calls(args.failing, list(KINDS))

@@ -196,16 +196,18 @@ class Workload:
         self.writers = [Writer(number, seed) for number in range(writers)]
         self._rng = random.Random(seed)
 
-    def play(self, server: Server, rounds: int, pause: float = 0) -> bool:
-        """Each round, some writers send some steps each, and wait for the replies. Returns whether the server has answered
-        all of them: it may have ended by itself."""
+    def play(self, server: Server, rounds: int, pause: float = 0, rewrite: bool = False) -> bool:
+        """Each round, some writers send some steps each, and wait for the replies. In the middle the log may be rewritten.
+        Returns whether the server has answered all of them: it may have ended by itself."""
         clients: Dict[Writer, Client] = {}
         try:
             for writer in self.writers:
                 clients[writer] = Client(server)
                 clients[writer].ask(writer.database)
-            for _ in range(rounds):
+            for number in range(rounds):
                 time.sleep(pause)
+                if rewrite and number == rounds // 2:
+                    clients[self.writers[0]].ask((b"bgrewriteaof",))
                 sent = []
                 for writer in self._rng.sample(self.writers, self._rng.choice([1, len(self.writers)])):
                     steps = [step for _ in range(self._rng.choice([1, 1, 2, 4])) for step in writer.more()]
@@ -216,8 +218,9 @@ class Workload:
                         step.port = client.port
                         step.replies = [client.reply() for _ in step.requests]
                         step.end = client.taken
-            for client in clients.values():
-                client.ask((b"ping",))  # when it is answered, the recorder knows of all that was before
+            for client in clients.values():  # when this is answered, the recorder knows of all that was before
+                while b"aof_rewrite_in_progress:1" in client.ask((b"info", b"persistence"))[0]:  # type: ignore[operator]
+                    time.sleep(0.001)
         except Trouble:
             return False
         finally:

@@ -67,7 +67,9 @@ def options(command: Sequence[str], env: Dict[str, str]) -> List[str]:
     """What Redis must be told on its command line, since it looks for nothing in its environment."""
     if not command or Path(command[0]).name != NAME:
         return []
-    words = ["--port", env["PORT"], "--bind", env.get("BIND", "127.0.0.1"), "--save", "", "--appendonly", "no"]
+    words = ["--port", env["PORT"], "--bind", env.get("BIND", "127.0.0.1"), "--save", ""]
+    words += ["--appendonly", env.get("APPENDONLY", "no"), "--appendfsync", env.get("APPENDFSYNC", "everysec")]
+    words += ["--dir", env["DIR"], "--aof-use-rdb-preamble", "no"] if "DIR" in env else []
     env["LC_ALL"] = "C"  # the order of bytes in its scripts
     return [*words, "--loglevel", "warning"]
 

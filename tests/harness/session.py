@@ -267,7 +267,9 @@ class _Player:
                 path.symlink_to(words[0])
             else:
                 folder = shlex.quote(str(settings.START_DIR))
-                told = " ".join(f'"{word}"' for word in redis.options(words, {"PORT": "$PORT"}))
+                variables = {"PORT": "$PORT", "APPENDONLY": "${APPENDONLY:-no}", "DIR": "${DIR:-.}",
+                             "APPENDFSYNC": "${APPENDFSYNC:-everysec}"}  # fmt: skip
+                told = " ".join(f'"{word}"' for word in redis.options(words, variables))
                 path.write_text(f'#!/bin/sh\ncd {folder} && exec {shlex.join(words)} {told} "$@"\n')
                 path.chmod(0o755)
 
@@ -293,6 +295,8 @@ class _Player:
             name, _, value = words.pop(0).partition("=")
             env[name] = value
         port = env.pop("PORT", SHOWN_PORT)
+        if settings.foreign("server"):
+            env.setdefault("DIR", self.folder)  # it does not run in there
         early = self.session.programs is not None
         server = Server(
             0 if early else self.session.chapter, env=env, command=words, cwd=self.folder,

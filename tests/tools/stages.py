@@ -34,7 +34,7 @@ first:
    who listen, an inbox, the commands, a limit that can be set, and the names of events. The way of a message through
    them is the idea, and typed; most of the table, the commands, two settings that are text and the names are taken.
    And 27: what is written, how it is read again, and what is done where either fails are one idea. A log without
-   its reader cannot be tried, and one that nobody has seen fail promises nothing.
+   its reader cannot be tried, and one that nobody has seen fail promises nothing. The settings in a file are taken.
 7. README.md's table of the road says how many lines of code each server has.
 
 Where server.c becomes the files of src/, what it had is looked for in all of them. `static` may go, `g_data.x` may be
@@ -61,7 +61,7 @@ ADDED_FREELY = ("include", "declaration", "assert", "directive")
 REMARKS = ("banner", "comment")
 MAX_FUNCTION = 60
 MAX_GROWTH = 450
-MAX_GROWTH_OF = {"21": 1770, "26": 1000, "27": 1400}
+MAX_GROWTH_OF = {"21": 1770, "26": 1000, "27": 1650}
 MAX_SHOWN = 12  # lines of a difference
 BLANK = "(a blank line)"
 

@@ -1,7 +1,7 @@
 // aof.c: the append-only file
 //
 // What has changed is appended to a log, as commands: who does them again, one after the other, has what
-// was there. Owns the log: its directory, its files, and what of them is not known to be on the disk.
+// was there. Owns the last file of the log, and what of it is not known to be on the disk.
 //
 //   the last file      | on the disk      | written        |
 //   unsynced                              | batches        | a batch that is open |
@@ -12,7 +12,6 @@
 // kernel takes them for written: a second call that succeeds says nothing. So what is not on the disk stays
 // in `unsynced`, and is written again then, into a new file.
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <semaphore.h>
@@ -20,8 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base.h"
@@ -42,15 +39,10 @@ enum {
     k_no_batch = -1,
 };
 
-static const char k_dir_name[] = "appendonlydir";
-
 static struct {
     enum fsync_policy policy;
     bool wanted; // from the start
-    char *dir;   // owned; the parent of the directory
-    int dir_fd;
-    int fd; // the last file, -1 where the log is off
-    struct manifest manifest;
+    int fd;      // the last file, -1 where the log is off
     struct buf unsynced;
     uint64_t start;     // where in the file it begins
     size_t written;     // bytes of it that are in the file: with `start`, the size of the file
@@ -64,7 +56,7 @@ static struct {
     int64_t wait_ms; // since when writes wait for a sync that goes on, 0 for not
     size_t delayed;  // writes that did not wait any longer
     uint64_t loaded, to_load;
-} aof = {.fd = -1, .dir_fd = -1, .open_batch = k_no_batch};
+} aof = {.fd = -1, .open_batch = k_no_batch};
 
 // A sync that a worker does.
 static struct {
@@ -233,41 +225,6 @@ static bool write_batches(void) {
 
 // ---- files ----
 
-// Makes a file that begins with `content`, and has the manifest name it behind those that it names; the one
-// before it, `old_fd` if there is one, ends at `old_size` then. Returns its descriptor, -1 with errno where
-// that does not work; then the manifest that we know is as it was.
-//
-// The order is what counts. A file is on the disk before the manifest names it. And the old one is cut before
-// the new one counts: what is in both would be done twice.
-static int new_file(int64_t seq, const struct buf *content, int old_fd, uint64_t old_size) {
-    struct manifest *manifest = &aof.manifest;
-    struct aof_file *file = manifest_add(manifest, 'i', seq), *old = old_fd < 0 ? NULL : file - 1;
-    if (!file) {
-        return -1;
-    }
-    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC;
-    int fd = openat(aof.dir_fd, file->name, flags, 0644);
-    bool ok = fd >= 0 && write_all(fd, buf_data(content), buf_size(content)) == 0 &&
-              fsync(fd) == 0 && fsync(aof.dir_fd) == 0;
-    if (ok && old) {
-        old->size = (int64_t)old_size;
-        ok = ftruncate(old_fd, (off_t)old_size) == 0 && fdatasync(old_fd) == 0;
-    }
-    if (ok && manifest_write(aof.dir_fd, manifest)) {
-        return fd;
-    }
-    int err = errno;
-    if (old) {
-        old->size = -1;
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
-    manifest->n--;
-    errno = err;
-    return -1;
-}
-
 // Goes on with an open file, which has `size` bytes, all of them on the disk.
 static void go_on(int fd, uint64_t size) {
     aof.fd = fd;
@@ -289,15 +246,13 @@ static bool begin_anew(void) {
         aof_batch_seal(&aof.unsynced, pos, pos, 0);
         pos = aof_batch_next(&aof.unsynced, pos);
     }
-    int fd =
-        new_file(aof.manifest.files[aof.manifest.n - 1].seq + 1, &aof.unsynced, aof.fd, aof.start);
+    int fd = aof_new_file(aof_last_file()->seq + 1, &aof.unsynced, aof.fd, aof.start);
     if (fd < 0) {
         return false;
     }
     close(aof.fd);
     go_on(fd, buf_size(&aof.unsynced));
-    msg("the append-only file: goes on in %s, nothing is lost",
-        aof.manifest.files[aof.manifest.n - 1].name);
+    msg("the append-only file: goes on in %s, nothing is lost", aof_last_file()->name);
     return true;
 }
 
@@ -406,82 +361,13 @@ void aof_tick(void) {
 
 // ---- on and off ----
 
-// Ends the program where the directory has files of a log, and no manifest: which of them count?
-static void check_no_files(void) {
-    int fd = openat(aof.dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    for (const struct dirent *file; dir && (file = readdir(dir));) {
-        struct stat stat;
-        size_t len = strlen(file->d_name);
-        if (len > 4 && strcmp(file->d_name + len - 4, ".aof") == 0 &&
-            fstatat(aof.dir_fd, file->d_name, &stat, 0) == 0 &&
-            stat.st_size > k_batch_head + k_batch_tail) { // more than the mark that it begins with
-            msg("%s/%s has %s, and no manifest that names it. Write one, with the line"
-                " `file %s seq 1 type i`, or move the directory away",
-                aof.dir,
-                k_dir_name,
-                file->d_name,
-                file->d_name);
-            exit(1);
-        }
-    }
-    if (dir) {
-        closedir(dir);
-    }
-}
-
-// Opens the directory of the log, makes it where there is none, and locks it. Returns whether that works; if
-// not, has said why. A directory that is made is on the disk when its parent is.
-bool aof_open_dir(void) {
-    int parent = aof.dir_fd < 0 ? open(aof.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (parent >= 0 && (mkdirat(parent, k_dir_name, 0755) == 0 || errno == EEXIST) &&
-        fsync(parent) == 0) {
-        aof.dir_fd = openat(parent, k_dir_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    }
-    if (aof.dir_fd < 0) {
-        msg("DIR=%s: cannot have a log in here: %s", aof.dir, strerror(errno));
-    } else if (flock(aof.dir_fd, LOCK_EX | LOCK_NB) < 0) {
-        msg("DIR=%s: another server has its log here: end it first, or choose another DIR",
-            aof.dir);
-        close(aof.dir_fd);
-        aof.dir_fd = -1;
-    }
-    if (parent >= 0) {
-        close(parent);
-    }
-    return aof.dir_fd >= 0;
-}
-
 // Reads what the settings say, and which files the log has, if there is to be one. Ends the program where
 // that is wrong.
 void aof_start(void) {
-    const char *dir = getenv("DIR");
     aof_batch_start();
     aof.policy = (enum fsync_policy)env_word("APPENDFSYNC", k_policies, FSYNC_EVERYSEC);
     aof.wanted = env_word("APPENDONLY", k_yes_no, 0) == 1;
-    aof.dir = realpath(dir && *dir ? dir : ".", NULL);
-    if (!aof.dir) {
-        die("DIR=%s", dir ? dir : ".");
-    }
-    if (aof.wanted && !aof_open_dir()) {
-        exit(1);
-    }
-    if (aof.wanted && !manifest_read(aof.dir_fd, &aof.manifest)) {
-        check_no_files();
-    }
-    if (aof.wanted && fsync(aof.dir_fd) < 0) { // a manifest that we go by has to stay the one
-        die("fsync %s/%s", aof.dir, k_dir_name);
-    }
-}
-
-// Returns the files of the log, borrowed.
-struct manifest *aof_manifest(void) {
-    return &aof.manifest;
-}
-
-// Returns the directory that these are in, -1 where none is open.
-int aof_dir_fd(void) {
-    return aof.dir_fd;
+    aof_dir_start(aof.wanted);
 }
 
 // Returns whether the log is to be on from the start.
@@ -499,7 +385,7 @@ bool aof_is_on(void) {
 bool aof_begin(int64_t seq) {
     begin_batch();
     close_batch();
-    int fd = new_file(seq, &aof.unsynced, -1, 0);
+    int fd = aof_new_file(seq, &aof.unsynced, -1, 0);
     uint64_t size = buf_size(&aof.unsynced);
     buf_truncate(&aof.unsynced, 0);
     if (fd >= 0) {
@@ -510,8 +396,7 @@ bool aof_begin(int64_t seq) {
 
 // Turns the log on: it goes on behind the `size` bytes that its last file has. Returns whether that works.
 bool aof_continue(uint64_t size) {
-    const struct aof_file *last = &aof.manifest.files[aof.manifest.n - 1];
-    int fd = openat(aof.dir_fd, last->name, O_WRONLY | O_APPEND | O_CLOEXEC);
+    int fd = openat(aof_dir_fd(), aof_last_file()->name, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (fd < 0 || fsync(fd) < 0) {
         return false;
     }
@@ -540,7 +425,7 @@ void aof_stop(void) {
     aof.fd = -1;
     aof.error = 0;
     buf_dispose(&aof.unsynced);
-    aof.start = aof.written = 0;
+    aof.start = aof.written = aof.synced = 0;
 }
 
 // Turns the log off at the end of the program.
@@ -550,10 +435,7 @@ void aof_end(void) {
         thread_pool_destroy(&job.pool);
         sem_destroy(&job.done);
     }
-    if (aof.dir_fd >= 0) {
-        close(aof.dir_fd);
-    }
-    free(aof.dir);
+    aof_dir_end();
 }
 
 // ---- settings and numbers ----
@@ -567,11 +449,6 @@ int get_fsync_policy(void) {
 void set_fsync_policy(int policy) {
     sync_over(true);
     aof.policy = (enum fsync_policy)policy;
-}
-
-// Returns the directory in which that of the log is.
-const char *aof_dir(void) {
-    return aof.dir;
 }
 
 // Returns why the log cannot be written, an errno; 0 where it can.

@@ -71,6 +71,16 @@ bool manifest_read(int dir_fd, struct manifest *manifest);
 bool manifest_write(int dir_fd, const struct manifest *manifest);
 struct aof_file *manifest_add(struct manifest *manifest, char type, int64_t seq);
 
+// aof_dir.c, above deadline.c
+bool aof_open_dir(void);
+void aof_dir_start(bool wanted);
+void aof_dir_end(void);
+struct manifest *aof_manifest(void);
+int aof_dir_fd(void);
+const struct aof_file *aof_last_file(void);
+const char *aof_dir(void);
+int aof_new_file(int64_t seq, const struct buf *content, int old_fd, uint64_t old_size);
+
 // aof.c, above deadline.c
 struct buf *aof_open_batch(void);
 bool aof_batch_is_open(void);
@@ -78,10 +88,7 @@ bool aof_gathers(void);
 void aof_commit(void);
 int64_t aof_deadline(void);
 void aof_tick(void);
-bool aof_open_dir(void);
 void aof_start(void);
-struct manifest *aof_manifest(void);
-int aof_dir_fd(void);
 bool aof_wanted(void);
 bool aof_is_on(void);
 bool aof_begin(int64_t seq);
@@ -90,7 +97,6 @@ void aof_stop(void);
 void aof_end(void);
 int get_fsync_policy(void);
 void set_fsync_policy(int policy);
-const char *aof_dir(void);
 int aof_error(void);
 struct aof_numbers aof_numbers(void);
 void aof_loads(uint64_t done, uint64_t total);
