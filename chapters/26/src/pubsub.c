@@ -206,7 +206,7 @@ static bool end_one(struct hnode *node, void *arg) {
     return true;
 }
 
-// Has the connection listen to nothing any more, and frees what it owns as a subscriber.
+// Has the connection listen to nothing any more. What waits in its inbox is still sent.
 void unsubscribe_all(struct conn *conn) {
     struct subscriber *subscriber = conn->subscriber;
     if (subscriber) {
@@ -214,9 +214,15 @@ void unsubscribe_all(struct conn *conn) {
             hm_scan(&subscriber->topics[kind], end_one, NULL);
             hm_destroy(&subscriber->topics[kind]);
         }
+    }
+}
+
+// Frees what a connection that is closed owns as a subscriber.
+void subscriber_free(struct conn *conn) {
+    if (conn->subscriber) {
+        unsubscribe_all(conn);
         inbox_forget(conn);
-        free(subscriber);
-        conn->subscriber = NULL;
+        free(conn->subscriber);
     }
 }
 

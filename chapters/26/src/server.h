@@ -500,6 +500,7 @@ const struct dlist *last_of_more(void);
 bool serve_more(const struct dlist *last);
 void serve_slow(void);
 void serve_held(void);
+bool send_held(struct conn *conn);
 void end_held(struct conn *conn);
 bool accept_new_conn(int listen_fd);
 void conns_end(void);
