@@ -373,6 +373,41 @@ def a_round_sends_a_part(chapter: int) -> None:
             fail(f"in one round of the loop, messages of 60 KB were sent to {most} listeners", expected="at most 30")
 
 
+@case(since=26, ours="how much waits in Redis depends on how much it reads at once",
+      perhaps="who publishes more than a round sends waits, as one who asks for something slow does")  # fmt: skip
+def one_who_publishes_more_than_can_be_sent(chapter: int) -> None:
+    """300 listeners have room for all of it, and are not sent it as quickly as it is published, by itself, in
+    transactions or by what happens to keys. At no time does much wait for any of them, so none is closed; and others are
+    answered meanwhile."""
+    n, times, text = 300, 150, filled(1000)
+    with start(chapter) as server, ExitStack() as stack:
+        ears = [stack.enter_context(server.connect()) for _ in range(n)]
+        conn, other = [stack.enter_context(server.connect(seconds=20)) for _ in range(2)]
+        asks(other, (f"config set {LIMITS} 'pubsub 64kb 0 0'", OK), ("config set notify-keyspace-events K$", OK))
+        for ear in ears:
+            listens(ear, "x")
+            ear.send(array("psubscribe", "__keyspace@0__:*"))
+            told(ear, "psubscribe __keyspace@0__:* 2")
+        event = [b"pmessage", b"__keyspace@0__:*", b"__keyspace@0__:" + text, b"set"]
+        publish = asked(chapter, "publish", "x", text)
+        for what, request, replies, message in (
+            ("publish", publish, b":300\r\n", [b"message", b"x", text]),
+            ("a publish in a transaction", asked(chapter, "multi") + publish + asked(chapter, "exec"),
+             b"+OK\r\n+QUEUED\r\n*1\r\n:300\r\n", [b"message", b"x", text]),
+            ("a set that is told", asked(chapter, "set", text, "v"), b"+OK\r\n", event),
+        ):  # fmt: skip
+            conn.send(request * times)
+            for _ in range(10):
+                asks(other, ("get k", NIL))
+            conn.expect_bytes(replies * times)
+            conn.unanswered.clear()
+            if nobody(other):
+                fail(f"{what}, {times} times, to {n} listeners with room for it: they are closed, as more than 64 KB wait",
+                     expected="the publisher waits until less waits for them")  # fmt: skip
+            for ear in ears:
+                ear.expect_bytes(resp.encode(message) * times)
+
+
 @case(since=26, inside=True)
 def a_publish_to_very_many_is_slow(chapter: int) -> None:
     """One listener has thousands of patterns that fit, which take long to compare; then seventy have seventy each: to

@@ -30,6 +30,7 @@ enum {
     k_max_sent = 256 << 10,  // bytes after which no further message is sent at once
     k_small_part = 512,      // bytes of a part that is copied: many parts take the kernel longer
     k_copied = 64 << 10,     // bytes that are copied for one write
+    k_late = 16 << 10,       // bytes that wait for a connection, above which they are late
     k_hard_limit = 32 << 20, // bytes that wait for a connection, at which it is closed
     k_soft_limit = 8 << 20,  // bytes that may wait for less than
     k_soft_s = 60,
@@ -56,6 +57,7 @@ static struct dlist send_list; // subscribers that have something to be sent, an
 static struct dlist full_list; // those above the soft limit, the first to be closed first
 static struct block *dropped;  // what is still to be freed
 static struct shared no_head = {.refs = 1};
+static bool late; // what was published is not sent in time
 
 // Makes the lists ready.
 void inbox_start(void) {
@@ -148,11 +150,19 @@ void inbox_forget(struct conn *conn) {
     note_full(subscriber);
 }
 
-// Frees some of what was dropped.
+// Frees some of what was dropped. To be called when a round has sent its part: much that waits even now
+// is late.
 void inbox_tidy(void) {
     for (int n = 0; dropped && n < k_round_dropped; n++) {
         dropped = drop_first(dropped);
     }
+    late = !dlist_empty(&send_list) &&
+           container_of(send_list.next, struct subscriber, send_node)->unsent > k_late;
+}
+
+// Tells whether messages are late. Then no more of them are published: not all of them would ever be sent.
+bool messages_late(void) {
+    return late;
 }
 
 // Frees all of it.

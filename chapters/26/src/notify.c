@@ -102,6 +102,11 @@ bool is_wanted(enum event event) {
     return wanted & (KEYSPACE | KEYEVENT) && wanted & class_bit(k_names[event].letter);
 }
 
+// Tells whether what happens to a key may be a message for anybody.
+bool are_events_heard(void) {
+    return wanted & (KEYSPACE | KEYEVENT) && num_topics(CHANNEL) + num_topics(PATTERN) > 0;
+}
+
 // Publishes `payload` to the channel whose name is `prefix`, the index of the database, and `name`.
 static void publish_event(const char *prefix, int db, const struct slice *name,
                           const struct slice *payload) {
@@ -127,7 +132,7 @@ static void publish_event(const char *prefix, int db, const struct slice *name,
 void notify(int db, const struct slice *key, enum event event) {
     const char *name = k_names[event].name;
     struct slice what = {(const uint8_t *)name, strlen(name)};
-    if (!is_wanted(event) || num_topics(CHANNEL) + num_topics(PATTERN) == 0) {
+    if (!is_wanted(event) || !are_events_heard()) {
         return;
     }
     if (wanted & KEYSPACE) {

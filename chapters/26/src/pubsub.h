@@ -77,6 +77,7 @@ void inbox_wait(struct conn *conn);
 void inbox_forget(struct conn *conn);
 bool inboxes_wait(void);
 void inbox_tidy(void);
+bool messages_late(void);
 void inbox_end(void);
 struct conn *next_to_send(void);
 int64_t full_deadline(void);
@@ -106,6 +107,7 @@ void get_event_classes(char text[32]);
 bool parse_event_classes(const struct slice *text, unsigned *classes);
 void set_event_classes(unsigned classes);
 bool is_wanted(enum event event);
+bool are_events_heard(void);
 void notify(int db, const struct slice *key, enum event event);
 
 // t_pubsub.c, above t_conn.c

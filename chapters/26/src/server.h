@@ -200,6 +200,7 @@ void turn_add_beside(size_t cost);
 size_t turn_work(void);
 bool may_take(size_t cost);
 bool turn_done(void);
+void turn_refuse(void);
 bool turn_refused(void);
 void turn_ask(void);
 bool turn_asks(void);
