@@ -12,8 +12,9 @@
 
 enum {
     k_event_compared =
-        64 << 10,          // bytes that an event is compared with patterns, beside 4 times all
-    k_max_kept = 64 << 10, // bytes for which room is kept between events
+        64 << 10,           // bytes that an event is compared with patterns, beside 4 times all
+    k_least_compared = 512, // and these for each of them
+    k_max_kept = 64 << 10,  // bytes for which room is kept between events
 };
 
 // The classes, in the order in which they are written; A stands for those up to d. A bit of `wanted` is
@@ -118,7 +119,8 @@ static void publish_event(const char *prefix, int db, const struct slice *name,
     memcpy(buf_reserve(&text, name->len), name->data, name->len);
     buf_commit(&text, name->len);
     struct slice channel = {buf_data(&text), buf_size(&text)};
-    size_t budget = k_event_compared + 4 * topics_size(PATTERN), left = budget;
+    size_t each = num_topics(PATTERN) * k_least_compared;
+    size_t budget = k_event_compared + each + 4 * topics_size(PATTERN), left = budget;
     turn_add_beside(find_listeners(&channel, &left) + budget - left);
     send_to_listeners(&channel, payload);
     buf_truncate(&text, 0);
