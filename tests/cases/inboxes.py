@@ -321,6 +321,30 @@ def no_publisher_waits(chapter: int) -> None:
 # ---- turns ----
 
 
+@case(since=26, inside=True, perhaps="to close a connection takes about as long as to send to it: a part in each round")
+def many_who_are_closed_at_once(chapter: int) -> None:
+    """One message is too much for 1500 listeners. They are closed in several rounds, so that others are served in
+    between; all of them in the end, and nobody else."""
+    clock, n = Clock(), 1500
+    with clock.server(chapter) as server, ExitStack() as stack:
+        ears = [stack.enter_context(server.connect()) for _ in range(n)]
+        other, stays = [stack.enter_context(server.connect()) for _ in range(2)]
+        asks(other, (f"config set {LIMITS} 'pubsub 10kb 0 0'", OK))
+        for ear in ears:
+            listens(ear, "x")
+        listens(stays, "y")
+        clock.rest()
+        before = clock.rounds
+        other.ask("publish", "x", filled(10_240), expect=n)
+        for ear in ears:
+            ear.expect_closed()
+        rounds = clock.rounds - before
+        asks(other, ("pubsub numsub x y", ["x", 0, "y", 1]), ("publish y hi", 1))
+        told(stays, "message y hi")
+        if rounds < 6:
+            fail(f"{n} listeners were closed in {rounds} rounds of the loop", expected="at most some 250 in each")
+
+
 @case(since=26, inside=True)
 def a_probe_beside_publishers(chapter: int) -> None:
     """Two clients publish hundreds of messages each, in one write; one asks for something short. It is answered in the

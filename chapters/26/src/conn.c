@@ -32,6 +32,7 @@ enum {
     k_round_sent = 512 << 10,  // bytes of messages that are sent in a round
     k_busy_sent = 64 << 10,    // while others wait for their turns
     k_send_cost = 1024,        // bytes that each write of them counts for, beside its own
+    k_close_cost = 2048,       // what it counts for to close one that does not read
 };
 
 static struct dlist more_list; // those that wait for us, for their next turn, in this order
@@ -288,6 +289,7 @@ void send_messages(void) {
         }
         if (conn->state == STATE_END && !conn->more) { // else it has another turn, its last
             conn_done(conn);
+            work += k_close_cost;
         }
     }
     inbox_tidy();

@@ -53,17 +53,13 @@ struct block {
 };
 
 static struct inbox_limits limits = {k_hard_limit, k_soft_limit, k_soft_s * 1000};
-static struct dlist send_list; // subscribers that have something to be sent, and room for it
-static struct dlist full_list; // those above the soft limit, the first to be closed first
-static struct block *dropped;  // what is still to be freed
+// Subscribers that have something to be sent, and room for it.
+static struct dlist send_list = {&send_list, &send_list};
+// Those above the soft limit, the first to be closed first.
+static struct dlist full_list = {&full_list, &full_list};
+static struct block *dropped; // what is still to be freed
 static struct shared no_head = {.refs = 1};
 static bool late; // what was published is not sent in time
-
-// Makes the lists ready.
-void inbox_start(void) {
-    dlist_init(&send_list);
-    dlist_init(&full_list);
-}
 
 // Returns how much may wait for a subscriber.
 struct inbox_limits get_inbox_limits(void) {
@@ -173,11 +169,13 @@ void inbox_end(void) {
 }
 
 // Ends a connection that does not take what it has asked for: send_messages() closes it, or its next turn
-// is its last.
+// is its last; or epoll reports its end, if a pause holds it.
 static void end_reader(struct conn *conn) {
     msg("closing a subscriber that does not read: %d", conn->fd);
     conn->state = STATE_END;
-    shutdown(conn->fd, SHUT_RDWR);
+    if (conn->paused) {
+        shutdown(conn->fd, SHUT_RDWR);
+    }
     inbox_forget(conn);
     inbox_wait(conn);
 }

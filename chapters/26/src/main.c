@@ -146,7 +146,6 @@ int main(void) {
     db_start();
     idle_start();
     info_start();
-    inbox_start();
     pubsub_start();
     conns_start();
     commands_start();

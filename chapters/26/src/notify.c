@@ -29,35 +29,25 @@ enum {
 };
 
 // What Redis calls each event, and the letter of its class.
+// clang-format off
 static const struct event_name {
     const char *name;
     char letter;
 } k_names[] = {
-    [EVENT_NEW] = {"new", 'n'},
-    [EVENT_KEYMISS] = {"keymiss", 'm'},
-    [EVENT_COPY_TO] = {"copy_to", 'g'},
-    [EVENT_DEL] = {"del", 'g'},
-    [EVENT_MOVE_FROM] = {"move_from", 'g'},
-    [EVENT_MOVE_TO] = {"move_to", 'g'},
-    [EVENT_RENAME_FROM] = {"rename_from", 'g'},
-    [EVENT_RENAME_TO] = {"rename_to", 'g'},
-    [EVENT_EXPIRE] = {"expire", 'g'},
+    [EVENT_NEW] = {"new", 'n'}, [EVENT_KEYMISS] = {"keymiss", 'm'}, [EVENT_EXPIRED] = {"expired", 'x'},
+    [EVENT_COPY_TO] = {"copy_to", 'g'}, [EVENT_DEL] = {"del", 'g'}, [EVENT_MOVE_FROM] = {"move_from", 'g'},
+    [EVENT_MOVE_TO] = {"move_to", 'g'}, [EVENT_RENAME_FROM] = {"rename_from", 'g'},
+    [EVENT_RENAME_TO] = {"rename_to", 'g'}, [EVENT_EXPIRE] = {"expire", 'g'},
     [EVENT_PERSIST] = {"persist", 'g'},
-    [EVENT_EXPIRED] = {"expired", 'x'},
-    [EVENT_APPEND] = {"append", '$'},
-    [EVENT_INCRBY] = {"incrby", '$'},
-    [EVENT_INCRBYFLOAT] = {"incrbyfloat", '$'},
-    [EVENT_SET] = {"set", '$'},
+    [EVENT_APPEND] = {"append", '$'}, [EVENT_INCRBY] = {"incrby", '$'},
+    [EVENT_INCRBYFLOAT] = {"incrbyfloat", '$'}, [EVENT_SET] = {"set", '$'},
     [EVENT_SETRANGE] = {"setrange", '$'},
-    [EVENT_ZADD] = {"zadd", 'z'},
-    [EVENT_ZINCR] = {"zincr", 'z'},
-    [EVENT_ZPOPMAX] = {"zpopmax", 'z'},
-    [EVENT_ZPOPMIN] = {"zpopmin", 'z'},
-    [EVENT_ZREM] = {"zrem", 'z'},
-    [EVENT_ZREMRANGEBYLEX] = {"zremrangebylex", 'z'},
-    [EVENT_ZREMRANGEBYRANK] = {"zremrangebyrank", 'z'},
+    [EVENT_ZADD] = {"zadd", 'z'}, [EVENT_ZINCR] = {"zincr", 'z'}, [EVENT_ZPOPMAX] = {"zpopmax", 'z'},
+    [EVENT_ZPOPMIN] = {"zpopmin", 'z'}, [EVENT_ZREM] = {"zrem", 'z'},
+    [EVENT_ZREMRANGEBYLEX] = {"zremrangebylex", 'z'}, [EVENT_ZREMRANGEBYRANK] = {"zremrangebyrank", 'z'},
     [EVENT_ZREMRANGEBYSCORE] = {"zremrangebyscore", 'z'},
 };
+// clang-format on
 
 // Returns the bit of a class, 0 where there is none with the letter.
 static unsigned class_bit(char letter) {

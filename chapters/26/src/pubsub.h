@@ -62,7 +62,6 @@ struct inbox_limits {
 };
 
 // inbox.c, above db.c
-void inbox_start(void);
 struct inbox_limits get_inbox_limits(void);
 void set_inbox_limits(struct inbox_limits limits);
 struct shared *shared_new(size_t len);
