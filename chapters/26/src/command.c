@@ -241,8 +241,8 @@ void do_request(struct request *req, struct reply *out) {
         queue_request(req, out);
         return;
     }
-    unsigned publishes = SPREADS | (are_events_heard() ? WRITE : 0);
-    if (messages_late() && (write || req->command->flags & publishes)) {
+    if (messages_late() &&
+        (write || req->command->flags & (SPREADS | (are_events_heard() ? WRITE : 0)))) {
         turn_refuse();
         return;
     }
