@@ -110,6 +110,7 @@ class Checker:
         self.run, self.command = run, command
         self.window = WINDOW[run.policy] if window is None else window
         self.recording = Recording(run.records)
+        self._sent = [each.ns for each in run.records if each.op == "s"]
         self._answered = [self._of_steps(writer.steps) for writer in run.workload.writers]
 
     def _of_steps(self, steps: Sequence[Step]) -> Tuple[List[int], List[int]]:
@@ -165,19 +166,27 @@ class Checker:
             return [], str(trouble)
 
     def _judge(self, state: State, looked: Looked) -> str:
+        return self._judged(looked, *self._asked(state))
+
+    def _asked(self, state: State) -> Tuple[Tuple[int, ...], Tuple[int, ...]]:
+        """How many steps of each writer have to be there, and the starts of the server that the crash may have been in:
+        one that has told nobody anything leaves what the one before it has left."""
+        before = self.run.records[state.cut - 1].ns
+        start = bisect_right(self.run.starts, before) - 1
+        silent = bisect_right(self._sent, before) == bisect_right(self._sent, self.run.starts[start])
+        return tuple(self.least(state.cut)), (start, start - 1) if silent and start else (start,)
+
+    def _judged(self, looked: Looked, least: Sequence[int], starts: Sequence[int]) -> str:
         found, problem = looked
-        records, least = self.run.records, self.least(state.cut)
-        start = bisect_right(self.run.starts, records[state.cut - 1].ns) - 1
-        wrong = self.run.workload.wrong(found, least, start) if found else ""
-        if wrong and not any(each.op == "s" and each.ns > self.run.starts[start] for each in records[: state.cut]):
-            wrong = self.run.workload.wrong(found, least, start - 1)  # this start has told nobody anything yet
-        return wrong or problem
+        wrong = [self.run.workload.wrong(found, least, start) if found else "" for start in starts]
+        return (wrong[0] if all(wrong) else "") or problem
 
     def check_all(self, states: Iterator[State], n: int) -> Tuple[int, Dict[State, str]]:
         """Checks states until n different disks have been: how many there were, and what is wrong with which. Of what
         is the same on the disk as a state before, only the judgement is made, since more may have been answered
         before it."""
         looked: Dict[int, Looked] = {}
+        problems: Dict[Tuple[int, Tuple[Tuple[int, ...], Tuple[int, ...]]], str] = {}
         wrong: Dict[int, Tuple[State, str]] = {}
 
         def look(disk: Disk) -> None:
@@ -199,7 +208,10 @@ class Checker:
                             new[_key(disk)] = disk
                 list(pool.map(look, new.values()))
                 for state, key in judged:
-                    problem = self._judge(state, looked[key])
+                    asked = self._asked(state)
+                    if (key, asked) not in problems:
+                        problems[key, asked] = self._judged(looked[key], *asked)
+                    problem = problems[key, asked]
                     if problem:
                         wrong.setdefault(key, (state, problem))
         return len(looked), dict(wrong.values())
