@@ -11,10 +11,15 @@ assert vector_servers  # a fixture
 
 # What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
 # python3 tests/tools/play.py --show 27. The rules are in book/protocol.md.
+OURS = pytest.mark.ours("Redis has no batches, and says in other words what is wrong")
 SESSIONS = [
-    "27-demo", "27-restart", "27-log", "27-effects", "27-expired", "27-multi", "27-start", "27-settings", "27-info",
-    # the form of the file, and what is wrong with it
-    *(pytest.param(name, marks=pytest.mark.ours("Redis has no batches, and refuses in other words")) for name in (
+    "27-demo", "27-restart", "27-expired",
+    *(pytest.param(name, marks=OURS) for name in (
+        # what goes into the log
+        "27-log", "27-effects", "27-multi",
+        # what can be set, and asked for
+        "27-start", "27-settings", "27-config", "27-file", "27-info",
+        # the form of its files, and what may be wrong with them
         "27-batches", "27-torn", "27-damage", "27-manifest", "27-refused", "27-loading",
     )),
 ]  # fmt: skip

@@ -6,11 +6,17 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
+import subprocess
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from harness import Conn, Result, Server, fail, run_program, settings, wait_until
+from harness import Conn, Server, fail, limit, settings, wait_until
+from harness.build import program
+from harness.process import clean_env, free_port
 from harness.resp import array, split_inline
 from harness.wire import Arg, Err
 
@@ -108,6 +114,33 @@ def batches(data: bytes, offset: int = 0) -> List[Batch]:
     return found
 
 
+def run_up(chapter: int, env: Dict[str, str]) -> Tuple[str, Optional[int]]:
+    """What a server prints until it answers, and is killed then, or has ended; and its exit status, None if killed."""
+    port, end = free_port(), time.monotonic() + limit(10)
+    with tempfile.TemporaryFile() as out, subprocess.Popen(
+        program(chapter, "server"), env=clean_env({"PORT": str(port), **env}), stdin=subprocess.DEVNULL, stdout=out,
+        stderr=subprocess.STDOUT, close_fds=False,
+    ) as server:  # fmt: skip
+        while server.poll() is None and not _answers(port) and time.monotonic() < end:
+            time.sleep(0.003)
+        status = server.poll()
+        server.kill()
+        server.wait()
+        out.seek(0)
+        return out.read().decode(errors="backslashreplace"), status
+
+
+def _answers(port: int) -> bool:
+    """Does a server listen there that has loaded its log?"""
+    try:
+        with socket.create_connection(("127.0.0.1", port), limit(5)) as sock:
+            sock.sendall(array("get", ""))
+            came = sock.recv(100)
+            return bool(came) and not came.startswith(b"-LOADING")
+    except OSError:
+        return False
+
+
 class Folder:
     """A folder for the log of a server, gone at the end: `with Folder(27) as folder, folder.server() as server:`."""
 
@@ -132,12 +165,12 @@ class Folder:
         """A server that has its log here, with more in its environment."""
         return start(self.chapter, env=self.env(fsync, **more))
 
-    def refused(self, *words: str) -> Result:
-        """Fails where a server starts on this log, or does not say these words, one of them in each line."""
-        came = run_program(self.chapter, "server", env={"PORT": "0", **self.env()}, seconds=5)
-        printed = came.stdout + came.stderr
-        if came.status != 1 or any(word not in printed for word in words):
-            fail(f"exit status {came.status}, and on the screen: {printed.strip()}",
+    def refused(self, *words: str) -> str:
+        """What a server prints that is started on this log. Fails where it goes on, or does not say these words."""
+        came, status = run_up(self.chapter, self.env())
+        if status != 1 or any(word not in came for word in words):
+            what = "the server starts" if status is None else f"the server ends with exit status {status}"
+            fail(f"{what}, and on the screen is: {came.strip() or 'nothing'}",
                  expected=f"exit status 1, and lines with {', '.join(words)}")  # fmt: skip
         return came
 
@@ -150,7 +183,7 @@ class Folder:
     @manifest.setter
     def manifest(self, text: str) -> None:
         self.log.mkdir(exist_ok=True)
-        (self.log / MANIFEST).write_text(text, encoding="utf-8")
+        self.put(MANIFEST, text.encode())
 
     @property
     def names(self) -> List[str]:
@@ -165,7 +198,15 @@ class Folder:
     def write(self, data: bytes, name: str = FIRST) -> None:
         """Makes this the whole log."""
         self.manifest = f"file {name} seq 1 type i\n"
-        (self.log / name).write_bytes(data)
+        self.put(name, data)
+
+    def put(self, name: str, data: bytes) -> None:
+        """Makes this the content of a file of the log. The server may run as another user."""
+        path = self.log / name
+        path.write_bytes(data)
+        with suppress(PermissionError):
+            self.log.chmod(0o777)
+            path.chmod(0o666)
 
     def commands(self) -> List[Words]:
         """What is in all files, in order."""
@@ -191,14 +232,21 @@ def log_of(*lines: str) -> bytes:
     return b"".join(array(*split_inline(line.encode("latin-1"))) for line in lines)
 
 
-def ready(conn: Conn) -> None:
-    """Waits until the log is loaded."""
+def first_answer(conn: Conn, *words: Arg) -> object:
+    """The reply to a request that is sent until the log is loaded: to the first request that is done."""
+    came: List[object] = []
 
     def is_loaded() -> bool:
-        came = conn.ask("get", "")
-        return not (isinstance(came, Err) and str(came.text).startswith("LOADING"))
+        came[:] = [conn.ask(*words)]
+        return not (isinstance(came[0], Err) and str(came[0].text).startswith("LOADING"))
 
     wait_until(is_loaded, "the log is loaded", 20)
+    return came[0]
+
+
+def ready(conn: Conn) -> None:
+    """Waits until the log is loaded."""
+    first_answer(conn, "get", "")
 
 
 def everything(conn: Conn) -> All:
