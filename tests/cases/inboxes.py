@@ -321,6 +321,30 @@ def no_publisher_waits(chapter: int) -> None:
 # ---- turns ----
 
 
+@case(since=26, inside=True, perhaps="to close a connection takes about as long as to send to it: a part in each round")
+def many_who_are_closed_at_once(chapter: int) -> None:
+    """One message is too much for 1500 listeners. They are closed in several rounds, so that others are served in
+    between; all of them in the end, and nobody else."""
+    clock, n = Clock(), 1500
+    with clock.server(chapter) as server, ExitStack() as stack:
+        ears = [stack.enter_context(server.connect()) for _ in range(n)]
+        other, stays = [stack.enter_context(server.connect()) for _ in range(2)]
+        asks(other, (f"config set {LIMITS} 'pubsub 10kb 0 0'", OK))
+        for ear in ears:
+            listens(ear, "x")
+        listens(stays, "y")
+        clock.rest()
+        before = clock.rounds
+        other.ask("publish", "x", filled(10_240), expect=n)
+        for ear in ears:
+            ear.expect_closed()
+        rounds = clock.rounds - before
+        asks(other, ("pubsub numsub x y", ["x", 0, "y", 1]), ("publish y hi", 1))
+        told(stays, "message y hi")
+        if rounds < 6:
+            fail(f"{n} listeners were closed in {rounds} rounds of the loop", expected="at most some 250 in each")
+
+
 @case(since=26, inside=True)
 def a_probe_beside_publishers(chapter: int) -> None:
     """Two clients publish hundreds of messages each, in one write; one asks for something short. It is answered in the
@@ -371,6 +395,41 @@ def a_round_sends_a_part(chapter: int) -> None:
         most = max(Counter(rounds).values())
         if most > 30:
             fail(f"in one round of the loop, messages of 60 KB were sent to {most} listeners", expected="at most 30")
+
+
+@case(since=26, ours="how much waits in Redis depends on how much it reads at once",
+      perhaps="who publishes more than a round sends waits, as one who asks for something slow does")  # fmt: skip
+def one_who_publishes_more_than_can_be_sent(chapter: int) -> None:
+    """300 listeners have room for all of it, and are not sent it as quickly as it is published, by itself, in
+    transactions or by what happens to keys. At no time does much wait for any of them, so none is closed; and others are
+    answered meanwhile."""
+    n, times, text = 300, 150, filled(1000)
+    with start(chapter) as server, ExitStack() as stack:
+        ears = [stack.enter_context(server.connect()) for _ in range(n)]
+        conn, other = [stack.enter_context(server.connect(seconds=20)) for _ in range(2)]
+        asks(other, (f"config set {LIMITS} 'pubsub 64kb 0 0'", OK), ("config set notify-keyspace-events K$", OK))
+        for ear in ears:
+            listens(ear, "x")
+            ear.send(array("psubscribe", "__keyspace@0__:*"))
+            told(ear, "psubscribe __keyspace@0__:* 2")
+        event = [b"pmessage", b"__keyspace@0__:*", b"__keyspace@0__:" + text, b"set"]
+        publish = asked(chapter, "publish", "x", text)
+        for what, request, replies, message in (
+            ("publish", publish, b":300\r\n", [b"message", b"x", text]),
+            ("a publish in a transaction", asked(chapter, "multi") + publish + asked(chapter, "exec"),
+             b"+OK\r\n+QUEUED\r\n*1\r\n:300\r\n", [b"message", b"x", text]),
+            ("a set that is told", asked(chapter, "set", text, "v"), b"+OK\r\n", event),
+        ):  # fmt: skip
+            conn.send(request * times)
+            for _ in range(10):
+                asks(other, ("get k", NIL))
+            conn.expect_bytes(replies * times)
+            conn.unanswered.clear()
+            if nobody(other):
+                fail(f"{what}, {times} times, to {n} listeners with room for it: they are closed, as more than 64 KB wait",
+                     expected="the publisher waits until less waits for them")  # fmt: skip
+            for ear in ears:
+                ear.expect_bytes(resp.encode(message) * times)
 
 
 @case(since=26, inside=True)
@@ -607,10 +666,10 @@ def what_one_may_listen_to_is_bounded(chapter: int) -> None:
         asks(other, ("pubsub numpat", 0))
 
 
-@case(since=26, ours="Redis takes its time")
+@case(since=26, ours="Redis takes its time", perhaps="each pattern has a share of what may be compared for a message")
 def patterns_that_take_too_long(chapter: int) -> None:
-    """Of those that listen, for PUBLISH; of the one that asks, for PUBSUB CHANNELS: then it is an error, in a turn of
-    its own, and nothing is published. Shorter names go on."""
+    """Of those that listen, for PUBLISH: such a pattern goes without the message, and all others get it. Of the one
+    that asks, for PUBSUB CHANNELS: then it is an error, in a turn of its own."""
     long = b"a" * 200_000
     with talking(chapter, 3) as (conn, ear, other):
         pattern = b"*" + b"a" * 1000 + b"b"
@@ -618,7 +677,9 @@ def patterns_that_take_too_long(chapter: int) -> None:
         told(ear, ("psubscribe", pattern, "1"), ("psubscribe", "*", "2"))
         conn.send(array("subscribe", long, "x"))
         told(conn, ("subscribe", long, "1"), "subscribe x 2")
-        other.ask("publish", long, "hi", expect=TOO_LONG)
+        other.ask("publish", long, "hi", expect=2)
+        told(conn, ("message", long, "hi"))
+        told(ear, ("pmessage", "*", long, "hi"))
         asks(other, ("publish x hi", 2), ("multi", OK), ("publish x bye", QUEUED))
         other.ask("publish", long, "hi", expect=QUEUED)
         asks(other, ("exec", [2, NOT_DONE]))
@@ -628,6 +689,28 @@ def patterns_that_take_too_long(chapter: int) -> None:
         asks(other, ("pubsub channels x", [b"x"]), ("pubsub channels b*", []))
         asks(ear, ("ping", [b"pong", b""]))
         asks(conn, ("ping", [b"pong", b""]))
+
+
+@case(since=26, ours="Redis takes its time", perhaps="each pattern has a share of what may be compared for an event")
+def patterns_that_take_too_long_for_an_event(chapter: int) -> None:
+    """Fifty patterns take long for a long key, and none matches. Who listens to another hears of it all the same."""
+    key = b"a" * 2000
+    with talking(chapter, 3) as (conn, ear, other):
+        asks(other, ("config set notify-keyspace-events K$", OK))
+        for i in range(50):
+            conn.send(array("psubscribe", b"*" + b"a" * (200 + i) + b"b"))
+            conn.recv()
+        for kind, name in (("psubscribe", b"__keyspace@0__:*"), ("psubscribe", b"*a*a*"), ("subscribe", b"x")):
+            ear.send(array(kind, name))
+            ear.recv()
+        other.ask("set", key, "v", expect=OK)
+        heard = sorted([ear.recv(), ear.recv()])  # type: ignore[type-var]
+        channel = b"__keyspace@0__:" + key
+        wanted = [[b"pmessage", name, channel, b"set"] for name in (b"*a*a*", b"__keyspace@0__:*")]
+        if heard != wanted:
+            fail("an event of a long key is not what came to a listener of two patterns that match")
+        asks(other, ("publish x hi", 1))
+        told(ear, "message x hi")
 
 
 @case(since=26, ours="Redis has no limit for a reply", time_limit=60)

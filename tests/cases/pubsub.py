@@ -688,10 +688,10 @@ def a_listener_in_version_2_that_is_slow(chapter: int) -> None:
             conn.expect_bytes(wanted[at : at + 70_001])
 
 
-@case(since=26)
+@case(since=26, perhaps="a request is answered though messages wait: the reply goes behind them")
 def a_request_behind_messages_that_are_not_read(chapter: int) -> None:
-    """5 MB wait for a listener that asks for something then. The answer comes behind them, and what it has ended is
-    ended: no message more."""
+    """5 MB wait for a listener that asks for something then. What it has ended is ended before it reads; the
+    answer comes behind the messages, and then no message more."""
     texts = [filled(MIB, i) for i in range(5)]
     for version in (2, 3):
         for line in ("ping me", "unsubscribe x", "reset", "quit"):
@@ -700,10 +700,42 @@ def a_request_behind_messages_that_are_not_read(chapter: int) -> None:
                 for text in texts:
                     other.ask("publish", "x", text, expect=1)
                 conn.send(asked(chapter, *line.split()))
+                if line in ("unsubscribe x", "reset"):
+                    wait_until(lambda: other.ask("pubsub", "numsub", "x") == [b"x", 0],  # noqa: B023
+                               f"{line} is done, though messages wait in front of its reply")  # fmt: skip
                 told(conn, *(("message", "x", text) for text in texts))
                 conn.recv({"ping me": [b"pong", b"me"] if version == 2 else b"me", "reset": RESET, "quit": OK,
                            "unsubscribe x": pushed(conn, "unsubscribe x 0")}[line])  # fmt: skip
                 asks(other, ("publish x late", int(line == "ping me")))
+
+
+@case(since=26, perhaps="what is published before a request is answered comes before its reply, what is published "
+                        "later, behind it; one queue for both")  # fmt: skip
+def replies_between_messages_that_are_not_read(chapter: int) -> None:
+    """Requests behind 5 MB that wait, alone, in a transaction, to publish to oneself and with what is large; a message
+    of another in between; what is malformed at the end: each reply is where it was made."""
+    big, texts = filled(3 * MIB, 7), [filled(MIB, i) for i in range(5)]
+    for last in ("quit", "malformed"):
+        with talking(chapter, 2, 3) as (conn, other):
+            other.ask("set", "big", big, expect=OK)
+            listens(conn, "x")
+            for text in texts:
+                other.ask("publish", "x", text, expect=1)
+            lines = ("incr n", "publish x mine", "multi", "get n", "publish x mine", "publish x too", "exec", "exec",
+                     "incr n")  # fmt: skip
+            conn.send(b"".join(asked(chapter, *line.split()) for line in lines))
+            wait_until(lambda: other.ask("get", "n") == b"2", "all requests are done")  # noqa: B023
+            asks(other, ("publish x between", 1))
+            conn.send(asked(chapter, "multi") + asked(chapter, "get", "big") + asked(chapter, "publish", "x", "mine"))
+            conn.send(asked(chapter, "exec") + (conn.codec.bad if last == "malformed" else asked(chapter, "quit")))
+            told(conn, *(("message", "x", text) for text in texts))
+            mine, too = (resp.encode(pushed(conn, f"message x {word}"), 3) for word in ("mine", "too"))
+            conn.expect_bytes(b":1\r\n" + mine + b":1\r\n+OK\r\n" + b"+QUEUED\r\n" * 3 + b"*3\r\n$1\r\n1\r\n" + mine
+                              + b":1\r\n" + too + b":1\r\n-ERR EXEC without MULTI\r\n:2\r\n")  # fmt: skip
+            told(conn, "message x between")
+            conn.expect_bytes(b"+OK\r\n" + b"+QUEUED\r\n" * 2 + b"*2\r\n" + resp.encode(big, 3) + mine + b":1\r\n")
+            conn.recv_body()  # OK, or an error
+            conn.expect_closed()
 
 
 @case(since=26)

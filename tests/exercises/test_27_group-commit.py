@@ -28,7 +28,8 @@ def test_calls(work: Submission) -> None:
         single, pipelines = calls(work, server, "1 1000"), calls(work, server, "1 20 50")
         rounds, fifty = 20, calls(work, server, "50 20")
     assert rounds <= fifty <= 50 * rounds, fifty
-    for section, right in enumerate((single, pipelines, rounds), 1):
+    rights = [single, 1000], [pipelines, 20], [rounds]  # a pipeline may come in two pieces, now and then
+    for section, right in enumerate(rights, 1):
         work.expect_answer(section, right, form="a number of calls", cause=SHARED)
 
 

@@ -31,8 +31,9 @@ first:
    where braces stand is style, what stands between them is what a reader has to understand. 21 may add more: it brings
    the commands that clients of Redis take for granted, some eighty of one pattern. Their new files begin with includes,
    and server.h has a line for each function that others call. So may 26: a message needs a table of those
-   who listen, an inbox, the commands, a limit that can be set, and the names of events. The way of a message through
-   them is the idea, and typed; most of the table, the commands, two settings that are text and the names are taken.
+   who listen, an inbox, the commands, a limit that can be set, one for those who publish, and the names of events. The
+   way of a message through them is the idea, and typed; most of the table, the commands, two settings that are text and
+   the names are taken.
    And 27: what is written, how it is read again, and what is done where either fails are one idea. A log without
    its reader cannot be tried, and one that nobody has seen fail promises nothing. The settings in a file are taken.
 7. README.md's table of the road says how many lines of code each server has.
@@ -61,7 +62,7 @@ ADDED_FREELY = ("include", "declaration", "assert", "directive")
 REMARKS = ("banner", "comment")
 MAX_FUNCTION = 60
 MAX_GROWTH = 450
-MAX_GROWTH_OF = {"21": 1770, "26": 1000, "27": 1650}
+MAX_GROWTH_OF = {"21": 1770, "26": 1030, "27": 1650}
 MAX_SHOWN = 12  # lines of a difference
 BLANK = "(a blank line)"
 

@@ -16,10 +16,11 @@ enum {
 static struct resp_args batch_args; // the strings of the batch that is being answered
 
 // Appends the reply to one request. Its length is known only afterwards: a reply above the limit is
-// taken back, and an error takes its place. What of it nobody has asked for is counted here. What the
-// request has published for its own connection stands in front. Returns false, and no reply, if the
-// request is slow and this is no turn for it, or a pause holds it.
+// taken back, and an error takes its place. What of it nobody has asked for is counted here. It goes
+// behind the messages that wait for the connection, also those that the request itself has published.
+// Returns false, and no reply, if the request is slow and this is no turn for it, or a pause holds it.
 static bool reply_request(struct request *req, struct buf *buf) {
+    bool listens = req->conn->subscriber; // else no message can be in front of the reply
     size_t start = buf_size(buf), work = turn_work();
     struct reply out = {.buf = buf, .resp3 = req->conn->resp3};
     struct lookups before = get_lookups();
@@ -30,14 +31,14 @@ static bool reply_request(struct request *req, struct buf *buf) {
         return false;
     }
     publish_misses();
-    if (has_messages(req->conn)) {
-        start += inbox_put_in_front(req->conn, buf, start);
-    }
     size_t size = buf_size(buf) - start, asked = turn_work() - work;
     turn_add(size > asked ? size - asked : 0);
     if (size > k_max_msg) {
         buf_truncate(buf, start);
         out_too_big(&out);
+    }
+    if (listens && has_messages(req->conn)) {
+        inbox_add_reply(req->conn, buf, start);
     }
     return true;
 }
@@ -52,8 +53,12 @@ static void drop_input(struct conn *conn) {
 // Says what is wrong with the input: behind it we cannot tell where the next request begins.
 static void reject_input(struct conn *conn, const char *error) {
     msg("%s", error);
+    size_t start = buf_size(&conn->wbuf);
     struct reply out = {.buf = &conn->wbuf, .resp3 = conn->resp3};
     reply_errf(&out, "ERR %s", error);
+    if (has_messages(conn)) {
+        inbox_add_reply(conn, &conn->wbuf, start);
+    }
     drop_input(conn);
 }
 

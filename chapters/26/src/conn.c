@@ -32,6 +32,7 @@ enum {
     k_round_sent = 512 << 10,  // bytes of messages that are sent in a round
     k_busy_sent = 64 << 10,    // while others wait for their turns
     k_send_cost = 1024,        // bytes that each write of them counts for, beside its own
+    k_close_cost = 2048,       // what it counts for to close one that does not read
 };
 
 static struct dlist more_list; // those that wait for us, for their next turn, in this order
@@ -87,8 +88,9 @@ static bool try_flush_inbox(struct conn *conn) {
     return !has_messages(conn);
 }
 
-// Writes once, if there is anything to write: replies, and behind them the messages that wait. Returns
-// whether all of it is sent: only then may the next requests be answered.
+// Writes once, if there is anything to write: replies, and behind them what is in the inbox. Returns
+// whether all replies are sent: only then may the next requests be answered, behind the messages that
+// wait. At the end of a connection these have to be sent, too.
 static bool try_flush_buffer(struct conn *conn) {
     size_t size = buf_size(&conn->wbuf);
     if (size > 0) {
@@ -103,11 +105,13 @@ static bool try_flush_buffer(struct conn *conn) {
             renew_idle(conn);
         }
     }
-    bool all = buf_size(&conn->wbuf) == 0 && try_flush_inbox(conn);
-    if (conn->state != STATE_END) {
-        conn->state = all ? STATE_REQ : STATE_RES;
+    bool replied = buf_size(&conn->wbuf) == 0, all = replied && try_flush_inbox(conn);
+    if (conn->state == STATE_END) {
+        return false;
     }
-    return all;
+    bool last = conn->bad || conn->eof;
+    conn->state = all || (replied && !has_replies(conn) && !last) ? STATE_REQ : STATE_RES;
+    return conn->state == STATE_REQ;
 }
 
 // Answers requests from rbuf. Stops when no whole request is left, after enough work for a turn, or
@@ -157,7 +161,7 @@ void conn_done(struct conn *conn) {
     block_free(conn->wbuf.data, conn->wbuf.cap);
     free(conn->name);
     transaction_end(conn);
-    unsubscribe_all(conn);
+    subscriber_free(conn);
     free(conn);
     set_accepting(true); // there is a free descriptor now
 }
@@ -181,14 +185,20 @@ static void give_back(struct buf *buf, struct buf *shared) {
     }
 }
 
-// Makes the connection wait for what comes next: in a queue for its turn, or for its client. Of one that
-// a pause holds epoll reports only that it has ended: more of its input can wait.
+// Returns what epoll is to watch the connection for: requests, and room for what waits to be sent. More
+// input of one that a pause holds can wait; that it has ended is reported all the same.
+static uint32_t awaited_events(const struct conn *conn) {
+    uint32_t in = conn->paused || conn->state == STATE_RES ? 0 : EPOLLIN;
+    return in | (has_messages(conn) || conn->state == STATE_RES ? EPOLLOUT : 0);
+}
+
+// Makes the connection wait for what comes next: in a queue for its turn, or for its client.
 static void wait_for_next(struct conn *conn) {
     if (conn->more && !conn->paused) {
         dlist_insert_before(conn->slow ? &slow_list : &more_list, &conn->turn_node);
         return;
     }
-    watch_conn(conn, conn->paused ? 0 : conn->state == STATE_RES ? EPOLLOUT : EPOLLIN);
+    watch_conn(conn, awaited_events(conn));
     if (conn->paused && conn->state != STATE_END) {
         dlist_insert_before(&held_list, &conn->turn_node);
     }
@@ -233,7 +243,8 @@ void end_turns(void) {
     }
 }
 
-// Tells whether the connection may go on with requests: what was to be sent before is sent.
+// Tells whether the connection may go on with requests: it has taken all replies. Messages that wait are
+// sent first, if there is room for them.
 static bool is_clear(struct conn *conn) {
     return conn->state == STATE_REQ && (!has_messages(conn) || try_flush_buffer(conn));
 }
@@ -270,15 +281,15 @@ void send_messages(void) {
     size_t most = busy ? k_busy_sent : k_round_sent;
     for (size_t work = 0; work < most && (conn = next_to_send());) {
         size_t before = inbox_size(conn);
-        if (conn->state == STATE_REQ && (!conn->more || conn->paused)) {
+        bool waits = conn->events & EPOLLOUT; // for room
+        if (conn->state == STATE_REQ && !waits && (!conn->more || conn->paused)) {
             try_flush_buffer(conn);
             work += before - inbox_size(conn) + k_send_cost;
-            if (conn->state == STATE_RES && !conn->paused) {
-                watch_conn(conn, EPOLLOUT);
-            }
+            watch_conn(conn, awaited_events(conn));
         }
         if (conn->state == STATE_END && !conn->more) { // else it has another turn, its last
             conn_done(conn);
+            work += k_close_cost;
         }
     }
     inbox_tidy();
@@ -326,6 +337,17 @@ void serve_held(void) {
         conn->paused = false;
         dlist_insert_before(&more_list, &conn->turn_node);
     }
+}
+
+// Sends messages to a connection that a pause holds, if there is room now. Returns whether it goes on to be
+// held: else its client has gone, or it was killed.
+bool send_held(struct conn *conn) {
+    if (has_messages(conn)) {
+        try_flush_buffer(conn);
+        watch_conn(conn, awaited_events(conn));
+        return conn->state != STATE_END;
+    }
+    return false;
 }
 
 // Ends a connection that a pause holds: its client has gone, or it was killed.

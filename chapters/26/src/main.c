@@ -58,7 +58,7 @@ static int next_timer_ms(int64_t now_ms) {
 static void process_timers(int64_t now_ms) {
     struct conn *conn;
     while ((conn = first_idle()) && now_ms > idle_deadline(conn)) {
-        if (conn->more || (is_subscriber(conn) && buf_size(&conn->wbuf) == 0)) {
+        if (conn->more || (is_subscriber(conn) && conn->state != STATE_RES)) {
             spare_idle(conn); // it waits for us, or for others
         } else {
             msg("removing idle connection: %d", conn->fd);
@@ -108,7 +108,9 @@ static bool serve_events(void) {
         } else {
             struct conn *conn = what;
             if (conn->paused) {
-                end_held(conn);
+                if (!send_held(conn)) {
+                    end_held(conn);
+                }
             } else if (!conn->more) { // else it waits for its turn all the same
                 connection_io(conn);
             }
@@ -144,7 +146,6 @@ int main(void) {
     db_start();
     idle_start();
     info_start();
-    inbox_start();
     pubsub_start();
     conns_start();
     commands_start();

@@ -32,10 +32,11 @@ struct subscriber {
     struct conn *conn;
     struct hmap topics[2];  // its subscriptions, by kind
     size_t size;            // memory that these take
-    struct block *first;    // its inbox: messages that wait; NULL for none
+    struct block *first;    // its inbox: messages that wait, and replies behind them; NULL for none
     struct block *last;     // of the same list
     size_t sent;            // bytes of the first of them that are sent
     size_t unsent;          // bytes of all of them that are not
+    size_t replies;         // how many of them are replies
     struct dlist send_node; // among those that have something to be sent
     struct dlist full_node; // among those that have had too much for some time, since `full_ms`
     int64_t full_ms;
@@ -61,20 +62,21 @@ struct inbox_limits {
 };
 
 // inbox.c, above db.c
-void inbox_start(void);
 struct inbox_limits get_inbox_limits(void);
 void set_inbox_limits(struct inbox_limits limits);
 struct shared *shared_new(size_t len);
 void shared_drop(struct shared *shared);
 bool inbox_add(struct conn *conn, struct shared *head, struct shared *body);
+void inbox_add_reply(struct conn *conn, struct buf *buf, size_t pos);
 bool has_messages(const struct conn *conn);
+bool has_replies(const struct conn *conn);
 size_t inbox_size(const struct conn *conn);
 size_t inbox_send(struct conn *conn);
-size_t inbox_put_in_front(struct conn *conn, struct buf *buf, size_t pos);
 void inbox_wait(struct conn *conn);
 void inbox_forget(struct conn *conn);
 bool inboxes_wait(void);
 void inbox_tidy(void);
+bool messages_late(void);
 void inbox_end(void);
 struct conn *next_to_send(void);
 int64_t full_deadline(void);
@@ -86,6 +88,7 @@ void pubsub_end(void);
 bool subscribe(struct conn *conn, enum topic_kind kind, const struct slice *name);
 bool unsubscribe(struct conn *conn, enum topic_kind kind, const struct slice *name);
 void unsubscribe_all(struct conn *conn);
+void subscriber_free(struct conn *conn);
 void each_subscription(const struct conn *conn, enum topic_kind kind,
                        bool (*f)(const struct slice *name, void *arg), void *arg);
 size_t num_subscriptions(const struct conn *conn, enum topic_kind kind);
@@ -103,6 +106,7 @@ void get_event_classes(char text[32]);
 bool parse_event_classes(const struct slice *text, unsigned *classes);
 void set_event_classes(unsigned classes);
 bool is_wanted(enum event event);
+bool are_events_heard(void);
 void notify(int db, const struct slice *key, enum event event);
 
 // t_pubsub.c, above t_conn.c

@@ -181,8 +181,8 @@ static struct price price_of(struct conn *conn, const struct transaction *transa
 }
 
 // Does one of the requests, as long as the work goes on. A reply that would leave no room for small ones
-// of the `left` behind it is taken back.
-static void run(struct request *req, size_t left, size_t start, struct buf *buf) {
+// of the `left` behind it is taken back; those in front of it have `sum` bytes.
+static void run(struct request *req, size_t left, size_t sum, struct buf *buf) {
     struct reply out = {.buf = buf, .resp3 = req->conn->resp3};
     size_t before = buf_size(buf), work = turn_work();
     if (may_take(0)) {
@@ -196,27 +196,34 @@ static void run(struct request *req, size_t left, size_t start, struct buf *buf)
     }
     count_command();
     publish_misses();
-    if (has_messages(req->conn)) {
-        before += inbox_put_in_front(req->conn, buf, before);
-    }
     size_t size = buf_size(buf) - before, asked = turn_work() - work;
     turn_add(size > asked ? size - asked : 0);
-    if (size > k_max_small_reply && buf_size(buf) - start > k_max_msg - left * k_max_small_reply) {
+    if (size > k_max_small_reply && sum + size > k_max_msg - left * k_max_small_reply) {
         buf_truncate(buf, before);
         out_too_big(&out);
     }
 }
 
-// Does all requests of the transaction, which are priced and paid for, and nothing else in between.
+// Does all requests of the transaction, which are priced and paid for, and nothing else in between. Each
+// reply goes behind the messages that wait; of one that listens all do, as any request may publish to it.
 static void run_all(struct conn *conn, const struct transaction *transaction, struct slice *args,
                     struct price price, struct reply *out) {
     size_t start = buf_size(out->buf), pos = 0;
     reply_arr(out, transaction->n);
+    size_t sum = buf_size(out->buf) - start;
+    if (conn->subscriber) {
+        inbox_add_reply(conn, out->buf, start);
+    }
     turn_allow(price.max + k_transaction_work);
     for (size_t left = transaction->n; left > 0; left--) {
         struct request req;
         pos = next_queued(conn, transaction, pos, args, &req);
-        run(&req, left - 1, start, out->buf);
+        size_t before = buf_size(out->buf);
+        run(&req, left - 1, sum, out->buf);
+        sum += buf_size(out->buf) - before;
+        if (has_messages(conn)) {
+            inbox_add_reply(conn, out->buf, before);
+        }
     }
     turn_allowed();
 }

@@ -59,6 +59,11 @@ bool may_take(size_t cost) {
     return true;
 }
 
+// Has the request wait for a later turn, although it may not be slow.
+void turn_refuse(void) {
+    refused = true;
+}
+
 // Tells whether the turn has had its work.
 bool turn_done(void) {
     return work >= k_turn_work;

@@ -248,7 +248,8 @@ static bool is_allowed(const struct request *req, struct reply *out) {
     return false;
 }
 
-// Has the command reply, or puts the request into the queue of a transaction, unless a pause holds it.
+// Has the command reply, or puts the request into the queue of a transaction, unless a pause holds it. What
+// may publish waits while messages are late.
 void do_request(struct request *req, struct reply *out) {
     if (!is_right(req, out) || !is_allowed(req, out)) {
         transaction_spoil(req->conn);
@@ -265,6 +266,11 @@ void do_request(struct request *req, struct reply *out) {
     req->conn->last = req->command;
     if (in_transaction(req->conn) && !(req->command->flags & AT_ONCE)) {
         queue_request(req, out);
+        return;
+    }
+    if (messages_late() &&
+        (write || req->command->flags & (SPREADS | (are_events_heard() ? WRITE : 0)))) {
+        turn_refuse();
         return;
     }
     req->command->f(req, out);

@@ -1,8 +1,9 @@
 // inbox.c: messages that wait for connections which have not asked for them now
 //
 // A message comes from the turn of another connection. So it is not written into the buffer of replies,
-// but put into the inbox of its listener: a reference, however many listeners it has. What waits for
-// one that does not read has a limit, beyond which the connection is closed: nobody waits for it.
+// but put into the inbox of its listener: a reference, however many listeners it has. A reply goes behind
+// the messages that wait. What waits for one that does not read has a limit, beyond which the connection
+// is closed: nobody waits for it.
 //
 // Owns the limits, the list of those that have something to be sent, of those that have too much, and what
 // was in the inboxes of connections that are closed.
@@ -29,13 +30,14 @@ enum {
     k_max_sent = 256 << 10,  // bytes after which no further message is sent at once
     k_small_part = 512,      // bytes of a part that is copied: many parts take the kernel longer
     k_copied = 64 << 10,     // bytes that are copied for one write
+    k_late = 16 << 10,       // bytes that wait for a connection, above which they are late
     k_hard_limit = 32 << 20, // bytes that wait for a connection, at which it is closed
     k_soft_limit = 8 << 20,  // bytes that may wait for less than
     k_soft_s = 60,
 };
 
 // A message for one connection. It is sent as one byte, by the version that the connection speaks, and
-// both parts.
+// both parts. A reply has no_head in front of the other part.
 struct delivery {
     struct shared *head, *body;
     uint8_t first;
@@ -51,15 +53,13 @@ struct block {
 };
 
 static struct inbox_limits limits = {k_hard_limit, k_soft_limit, k_soft_s * 1000};
-static struct dlist send_list; // subscribers that have something to be sent, and room for it
-static struct dlist full_list; // those above the soft limit, the first to be closed first
-static struct block *dropped;  // what is still to be freed
-
-// Makes the lists ready.
-void inbox_start(void) {
-    dlist_init(&send_list);
-    dlist_init(&full_list);
-}
+// Subscribers that have something to be sent, and room for it.
+static struct dlist send_list = {&send_list, &send_list};
+// Those above the soft limit, the first to be closed first.
+static struct dlist full_list = {&full_list, &full_list};
+static struct block *dropped; // what is still to be freed
+static struct shared no_head = {.refs = 1};
+static bool late; // what was published is not sent in time
 
 // Returns how much may wait for a subscriber.
 struct inbox_limits get_inbox_limits(void) {
@@ -141,16 +141,24 @@ void inbox_forget(struct conn *conn) {
         dropped = subscriber->first;
     }
     subscriber->first = subscriber->last = NULL;
-    subscriber->sent = subscriber->unsent = 0;
+    subscriber->sent = subscriber->unsent = subscriber->replies = 0;
     not_to_send(subscriber);
     note_full(subscriber);
 }
 
-// Frees some of what was dropped.
+// Frees some of what was dropped. To be called when a round has sent its part: much that waits even now
+// is late.
 void inbox_tidy(void) {
     for (int n = 0; dropped && n < k_round_dropped; n++) {
         dropped = drop_first(dropped);
     }
+    late = !dlist_empty(&send_list) &&
+           container_of(send_list.next, struct subscriber, send_node)->unsent > k_late;
+}
+
+// Tells whether messages are late. Then no more of them are published: not all of them would ever be sent.
+bool messages_late(void) {
+    return late;
 }
 
 // Frees all of it.
@@ -161,11 +169,13 @@ void inbox_end(void) {
 }
 
 // Ends a connection that does not take what it has asked for: send_messages() closes it, or its next turn
-// is its last.
+// is its last; or epoll reports its end, if a pause holds it.
 static void end_reader(struct conn *conn) {
     msg("closing a subscriber that does not read: %d", conn->fd);
     conn->state = STATE_END;
-    shutdown(conn->fd, SHUT_RDWR);
+    if (conn->paused) {
+        shutdown(conn->fd, SHUT_RDWR);
+    }
     inbox_forget(conn);
     inbox_wait(conn);
 }
@@ -204,9 +214,33 @@ bool inbox_add(struct conn *conn, struct shared *head, struct shared *body) {
     return true;
 }
 
-// Tells whether messages wait for the connection.
+// Moves the reply that is in `buf` from `pos` on behind what waits in the inbox: those messages were there
+// before it. Cost: O(bytes).
+void inbox_add_reply(struct conn *conn, struct buf *buf, size_t pos) {
+    struct subscriber *subscriber = conn->subscriber;
+    size_t size = buf_size(buf) - pos;
+    if (size > 0) {
+        const uint8_t *data = buf_data(buf) + pos;
+        struct shared *body = shared_new(size - 1);
+        memcpy(body->data, data + 1, size - 1);
+        no_head.refs++;
+        *add_delivery(subscriber) = (struct delivery){&no_head, body, data[0]};
+        subscriber->unsent += size;
+        subscriber->replies++;
+        buf_truncate(buf, pos);
+        inbox_wait(conn);
+        note_full(subscriber);
+    }
+}
+
+// Tells whether anything waits in the inbox of the connection.
 bool has_messages(const struct conn *conn) {
     return conn->subscriber && conn->subscriber->first;
+}
+
+// Tells whether a reply is among that.
+bool has_replies(const struct conn *conn) {
+    return conn->subscriber && conn->subscriber->replies > 0;
 }
 
 // Returns how many bytes wait for the connection in its inbox.
@@ -219,11 +253,13 @@ static void note_sent(struct subscriber *subscriber, size_t n) {
     subscriber->unsent -= n;
     subscriber->sent += n;
     while (subscriber->first) {
-        size_t size = delivery_size(&subscriber->first->items[subscriber->first->begin]);
+        const struct delivery *delivery = &subscriber->first->items[subscriber->first->begin];
+        size_t size = delivery_size(delivery);
         if (subscriber->sent < size) {
             break;
         }
         subscriber->sent -= size;
+        subscriber->replies -= delivery->head == &no_head;
         subscriber->first = drop_first(subscriber->first);
     }
     if (!subscriber->first) {
@@ -290,29 +326,6 @@ size_t inbox_send(struct conn *conn) {
     }
     note_sent(subscriber, (size_t)sent);
     return (size_t)sent;
-}
-
-// Moves what is in the inbox to `buf`, in front of what is there from `pos` on. Returns how many bytes it
-// has moved. Cost: O(bytes).
-size_t inbox_put_in_front(struct conn *conn, struct buf *buf, size_t pos) {
-    struct subscriber *subscriber = conn->subscriber;
-    size_t size = subscriber->unsent, behind = buf_size(buf) - pos;
-    buf_reserve(buf, size);
-    uint8_t *p = buf_data(buf) + pos;
-    memmove(p + size, p, behind);
-    while (subscriber->first) {
-        const struct delivery *delivery = &subscriber->first->items[subscriber->first->begin];
-        *p++ = delivery->first;
-        memcpy(p, delivery->head->data, delivery->head->len);
-        p += delivery->head->len;
-        memcpy(p, delivery->body->data, delivery->body->len);
-        p += delivery->body->len;
-        subscriber->first = drop_first(subscriber->first);
-    }
-    subscriber->last = NULL;
-    buf_commit(buf, size);
-    inbox_forget(conn);
-    return size;
 }
 
 // Tells whether any connection has something to be sent, or there is something to be freed.

@@ -61,7 +61,7 @@ static int next_timer_ms(int64_t now_ms) {
 static void process_timers(int64_t now_ms) {
     struct conn *conn;
     while ((conn = first_idle()) && now_ms > idle_deadline(conn)) {
-        if (conn->more || (is_subscriber(conn) && buf_size(&conn->wbuf) == 0)) {
+        if (conn->more || (is_subscriber(conn) && conn->state != STATE_RES)) {
             spare_idle(conn); // it waits for us, or for others
         } else {
             msg("removing idle connection: %d", conn->fd);
@@ -114,7 +114,9 @@ static bool serve_events(void) {
         } else {
             struct conn *conn = what;
             if (conn->paused) {
-                end_held(conn);
+                if (!send_held(conn)) {
+                    end_held(conn);
+                }
             } else if (!conn->more) { // else it waits for its turn all the same
                 connection_io(conn);
             }
@@ -151,7 +153,6 @@ static bool one_round(void) {
 
 int main(int argc, char **argv) {
     hold_std_fds();
-    inbox_start(); // its limits may be among the settings
     settings_start(argc, argv);
     db_start();
     aof_start();

@@ -12,8 +12,9 @@
 
 enum {
     k_event_compared =
-        64 << 10,          // bytes that an event is compared with patterns, beside 4 times all
-    k_max_kept = 64 << 10, // bytes for which room is kept between events
+        64 << 10,           // bytes that an event is compared with patterns, beside 4 times all
+    k_least_compared = 512, // and these for each of them
+    k_max_kept = 64 << 10,  // bytes for which room is kept between events
 };
 
 // The classes, in the order in which they are written; A stands for those up to d. A bit of `wanted` is
@@ -28,35 +29,25 @@ enum {
 };
 
 // What Redis calls each event, and the letter of its class.
+// clang-format off
 static const struct event_name {
     const char *name;
     char letter;
 } k_names[] = {
-    [EVENT_NEW] = {"new", 'n'},
-    [EVENT_KEYMISS] = {"keymiss", 'm'},
-    [EVENT_COPY_TO] = {"copy_to", 'g'},
-    [EVENT_DEL] = {"del", 'g'},
-    [EVENT_MOVE_FROM] = {"move_from", 'g'},
-    [EVENT_MOVE_TO] = {"move_to", 'g'},
-    [EVENT_RENAME_FROM] = {"rename_from", 'g'},
-    [EVENT_RENAME_TO] = {"rename_to", 'g'},
-    [EVENT_EXPIRE] = {"expire", 'g'},
+    [EVENT_NEW] = {"new", 'n'}, [EVENT_KEYMISS] = {"keymiss", 'm'}, [EVENT_EXPIRED] = {"expired", 'x'},
+    [EVENT_COPY_TO] = {"copy_to", 'g'}, [EVENT_DEL] = {"del", 'g'}, [EVENT_MOVE_FROM] = {"move_from", 'g'},
+    [EVENT_MOVE_TO] = {"move_to", 'g'}, [EVENT_RENAME_FROM] = {"rename_from", 'g'},
+    [EVENT_RENAME_TO] = {"rename_to", 'g'}, [EVENT_EXPIRE] = {"expire", 'g'},
     [EVENT_PERSIST] = {"persist", 'g'},
-    [EVENT_EXPIRED] = {"expired", 'x'},
-    [EVENT_APPEND] = {"append", '$'},
-    [EVENT_INCRBY] = {"incrby", '$'},
-    [EVENT_INCRBYFLOAT] = {"incrbyfloat", '$'},
-    [EVENT_SET] = {"set", '$'},
+    [EVENT_APPEND] = {"append", '$'}, [EVENT_INCRBY] = {"incrby", '$'},
+    [EVENT_INCRBYFLOAT] = {"incrbyfloat", '$'}, [EVENT_SET] = {"set", '$'},
     [EVENT_SETRANGE] = {"setrange", '$'},
-    [EVENT_ZADD] = {"zadd", 'z'},
-    [EVENT_ZINCR] = {"zincr", 'z'},
-    [EVENT_ZPOPMAX] = {"zpopmax", 'z'},
-    [EVENT_ZPOPMIN] = {"zpopmin", 'z'},
-    [EVENT_ZREM] = {"zrem", 'z'},
-    [EVENT_ZREMRANGEBYLEX] = {"zremrangebylex", 'z'},
-    [EVENT_ZREMRANGEBYRANK] = {"zremrangebyrank", 'z'},
+    [EVENT_ZADD] = {"zadd", 'z'}, [EVENT_ZINCR] = {"zincr", 'z'}, [EVENT_ZPOPMAX] = {"zpopmax", 'z'},
+    [EVENT_ZPOPMIN] = {"zpopmin", 'z'}, [EVENT_ZREM] = {"zrem", 'z'},
+    [EVENT_ZREMRANGEBYLEX] = {"zremrangebylex", 'z'}, [EVENT_ZREMRANGEBYRANK] = {"zremrangebyrank", 'z'},
     [EVENT_ZREMRANGEBYSCORE] = {"zremrangebyscore", 'z'},
 };
+// clang-format on
 
 // Returns the bit of a class, 0 where there is none with the letter.
 static unsigned class_bit(char letter) {
@@ -102,6 +93,11 @@ bool is_wanted(enum event event) {
     return wanted & (KEYSPACE | KEYEVENT) && wanted & class_bit(k_names[event].letter);
 }
 
+// Tells whether what happens to a key may be a message for anybody.
+bool are_events_heard(void) {
+    return wanted & (KEYSPACE | KEYEVENT) && num_topics(CHANNEL) + num_topics(PATTERN) > 0;
+}
+
 // Publishes `payload` to the channel whose name is `prefix`, the index of the database, and `name`.
 static void publish_event(const char *prefix, int db, const struct slice *name,
                           const struct slice *payload) {
@@ -113,7 +109,8 @@ static void publish_event(const char *prefix, int db, const struct slice *name,
     memcpy(buf_reserve(&text, name->len), name->data, name->len);
     buf_commit(&text, name->len);
     struct slice channel = {buf_data(&text), buf_size(&text)};
-    size_t budget = k_event_compared + 4 * topics_size(PATTERN), left = budget;
+    size_t each = num_topics(PATTERN) * k_least_compared;
+    size_t budget = k_event_compared + each + 4 * topics_size(PATTERN), left = budget;
     turn_add_beside(find_listeners(&channel, &left) + budget - left);
     send_to_listeners(&channel, payload);
     buf_truncate(&text, 0);
@@ -127,7 +124,7 @@ static void publish_event(const char *prefix, int db, const struct slice *name,
 void notify(int db, const struct slice *key, enum event event) {
     const char *name = k_names[event].name;
     struct slice what = {(const uint8_t *)name, strlen(name)};
-    if (!is_wanted(event) || num_topics(CHANNEL) + num_topics(PATTERN) == 0) {
+    if (!is_wanted(event) || !are_events_heard()) {
         return;
     }
     if (wanted & KEYSPACE) {

@@ -206,7 +206,7 @@ static bool end_one(struct hnode *node, void *arg) {
     return true;
 }
 
-// Has the connection listen to nothing any more, and frees what it owns as a subscriber.
+// Has the connection listen to nothing any more. What waits in its inbox is still sent.
 void unsubscribe_all(struct conn *conn) {
     struct subscriber *subscriber = conn->subscriber;
     if (subscriber) {
@@ -214,9 +214,15 @@ void unsubscribe_all(struct conn *conn) {
             hm_scan(&subscriber->topics[kind], end_one, NULL);
             hm_destroy(&subscriber->topics[kind]);
         }
+    }
+}
+
+// Frees what a connection that is closed owns as a subscriber.
+void subscriber_free(struct conn *conn) {
+    if (conn->subscriber) {
+        unsubscribe_all(conn);
         inbox_forget(conn);
-        free(subscriber);
-        conn->subscriber = NULL;
+        free(conn->subscriber);
     }
 }
 
@@ -287,26 +293,33 @@ static void add_found(struct topic *topic) {
     found[num_found++] = topic;
 }
 
-// What find_listeners() hands to each pattern.
+// What find_listeners() hands to each pattern: it may take from the budget all but what is kept for those
+// behind it.
 struct search {
     const struct slice *channel;
     size_t *budget;
+    size_t share, kept; // for each, and for all that were not looked at yet
+    bool cut;           // one has taken too long
 };
 
 static bool match_one(struct hnode *node, void *arg) {
-    const struct search *search = arg;
+    struct search *search = arg;
     struct topic *topic = container_of(node, struct topic, node);
     const struct slice *channel = search->channel;
-    if (glob_pay(search->budget, k_match_cost) &&
-        glob_match(topic->name, node->key_len, channel->data, channel->len, search->budget)) {
+    search->kept -= search->share;
+    size_t left = *search->budget - search->kept;
+    if (glob_pay(&left, k_match_cost) &&
+        glob_match(topic->name, node->key_len, channel->data, channel->len, &left)) {
         add_found(topic);
     }
-    return *search->budget > 0;
+    *search->budget = search->kept + left;
+    search->cut |= left == 0;
+    return !search->cut || search->share >= k_match_cost;
 }
 
 // Finds out who is to get a message of the channel, for send_to_listeners(). Takes what it compares with
-// patterns from *budget; where nothing is left, it has not looked at all of them. Returns what it will
-// cost to tell those that it has found.
+// patterns from *budget, half of which they have in equal shares. A pattern that takes too long is as one
+// that does not match, and nothing is left then. Returns what it will cost to tell those that are found.
 size_t find_listeners(const struct slice *channel, size_t *budget) {
     num_found = 0;
     if (hm_size(&topics[CHANNEL]) > 0) {
@@ -317,8 +330,10 @@ size_t find_listeners(const struct slice *channel, size_t *budget) {
         }
     }
     if (hm_size(&topics[PATTERN]) > 0) {
-        struct search search = {channel, budget};
+        size_t patterns = hm_size(&topics[PATTERN]), share = *budget / 2 / patterns;
+        struct search search = {channel, budget, share, share * patterns, false};
         hm_scan(&topics[PATTERN], match_one, &search);
+        *budget = search.cut ? 0 : *budget;
     }
     size_t n = 0;
     for (size_t i = 0; i < num_found; i++) {
