@@ -40,17 +40,15 @@ from crash.states import Disk, Record, Recording, State, read_records, write_dis
 from crash.workload import REWRITE, Found, Step, Workload
 
 ROOT = HERE.parents[1]
-FAILING_WINDOW = 3.0  # the same with `everysec`, where a sync has failed, and is made up for a second later
 WINDOW = {"always": 0.0, "everysec": 2.0, "no": float("inf")}  # seconds in which what was answered may be lost
+FAILING_WINDOW = 3.0  # the same of `everysec`, where a sync has failed, which is made up for a second later
 ADDED = [(b"added:%d" % n, b"v%d" % n) for n in range(3)]  # keys that are written after a crash
-KINDS = {
+KINDS = {  # calls that are made to fail, and with what
     "open": ("EIO", "ENOSPC"), "write": ("EIO", "ENOSPC", "short"), "fdatasync": ("EIO",), "fsync": ("EIO",),
     "ftruncate": ("EIO",), "rename": ("EIO", "ENOSPC"), "unlink": ("EIO",), "mkdir": ("ENOSPC",),
-}  # fmt: skip  # calls that fail, and with what
+}  # fmt: skip
 KILL = {"always": signal.SIGKILL, "everysec": signal.SIGTERM, "no": signal.SIGTERM}  # where nothing may be lost
 JOBS = 2  # states that are checked at once
-
-
 Looked = Tuple[List[Found], str]  # what a server has on a disk, and what is wrong with it or its second start
 
 
@@ -110,18 +108,26 @@ class Checker:
         self.run, self.command = run, command
         self.window = WINDOW[run.policy] if window is None else window
         self.recording = Recording(run.records)
+        self._sent = [each.ns for each in run.records if each.op == "s"]
         self._answered = [self._of_steps(writer.steps) for writer in run.workload.writers]
 
     def _of_steps(self, steps: Sequence[Step]) -> Tuple[List[int], List[int]]:
         """The records with which the steps were answered whole, as far as they were, and their times."""
-        sent: Dict[int, List[Tuple[int, int]]] = {}  # port of a client -> bytes so far, with each record
+        sent: Dict[Tuple[int, int], List[Tuple[int, int]]] = {}  # start and port -> bytes so far, with each record
         for index, each in enumerate(self.run.records):
             if each.op == "s":
-                before = sent.setdefault(each.at, [(0, 0)])
+                before = sent.setdefault((self._start(each.ns), each.at), [(0, 0)])
                 before.append((before[-1][0] + each.size, index))
-        with_end = [step for step in steps if step.end >= 0]
-        found = [sent[step.port][bisect_left(sent[step.port], (step.end, 0))][1] for step in with_end]
+        found = []
+        for step in steps:
+            if step.end >= 0:
+                to_it = sent[self._start(step.ns), step.port]
+                found.append(to_it[bisect_left(to_it, (step.end, 0))][1])
         return found, [self.run.records[index].ns for index in found]
+
+    def _start(self, ns: int) -> int:
+        """The start of the server that was the last one then."""
+        return bisect_right(self.run.starts, ns) - 1
 
     def least(self, cut: int) -> List[int]:
         """How many steps of each writer a crash at this cut must leave: it comes right before the next record."""
@@ -165,19 +171,27 @@ class Checker:
             return [], str(trouble)
 
     def _judge(self, state: State, looked: Looked) -> str:
+        return self._judged(looked, *self._asked(state))
+
+    def _asked(self, state: State) -> Tuple[Tuple[int, ...], Tuple[int, ...]]:
+        """How many steps of each writer have to be there, and the starts of the server that the crash may have been in:
+        one that has told nobody anything leaves what the one before it has left."""
+        before = self.run.records[state.cut - 1].ns
+        start = self._start(before)
+        silent = bisect_right(self._sent, before) == bisect_right(self._sent, self.run.starts[start])
+        return tuple(self.least(state.cut)), (start, start - 1) if silent and start else (start,)
+
+    def _judged(self, looked: Looked, least: Sequence[int], starts: Sequence[int]) -> str:
         found, problem = looked
-        records, least = self.run.records, self.least(state.cut)
-        start = bisect_right(self.run.starts, records[state.cut - 1].ns) - 1
-        wrong = self.run.workload.wrong(found, least, start) if found else ""
-        if wrong and not any(each.op == "s" and each.ns > self.run.starts[start] for each in records[: state.cut]):
-            wrong = self.run.workload.wrong(found, least, start - 1)  # this start has told nobody anything yet
-        return wrong or problem
+        wrong = [self.run.workload.wrong(found, least, start) if found else "" for start in starts]
+        return (wrong[0] if all(wrong) else "") or problem
 
     def check_all(self, states: Iterator[State], n: int) -> Tuple[int, Dict[State, str]]:
         """Checks states until n different disks have been: how many there were, and what is wrong with which. Of what
         is the same on the disk as a state before, only the judgement is made, since more may have been answered
         before it."""
         looked: Dict[int, Looked] = {}
+        problems: Dict[Tuple[int, Tuple[Tuple[int, ...], Tuple[int, ...]]], str] = {}
         wrong: Dict[int, Tuple[State, str]] = {}
 
         def look(disk: Disk) -> None:
@@ -199,7 +213,10 @@ class Checker:
                             new[_key(disk)] = disk
                 list(pool.map(look, new.values()))
                 for state, key in judged:
-                    problem = self._judge(state, looked[key])
+                    asked = self._asked(state)
+                    if (key, asked) not in problems:
+                        problems[key, asked] = self._judged(looked[key], *asked)
+                    problem = problems[key, asked]
                     if problem:
                         wrong.setdefault(key, (state, problem))
         return len(looked), dict(wrong.values())
@@ -215,13 +232,14 @@ def _key(disk: Disk) -> int:
 def told(wrong: Dict[State, str], where: Path) -> str:
     """What is wrong, one example of each kind, and how to see it."""
     kinds: Dict[str, List[Tuple[State, str]]] = {}
+    again = f"python3 tests/crash/check.py --show {os.path.relpath(where)}"
     for state, problem in wrong.items():
         kinds.setdefault(problem.partition(":")[0], []).append((state, problem))
     lines = []
     for kind, found in kinds.items():
         state, problem = found[0]
         lines.append(f"  {kind}: {len(found)} states, for example {state}\n    {problem[:600]}")
-        lines.append(f"    to see it again: python3 tests/crash/check.py --show {where} {state}")
+        lines.append(f"    to see it again: {again} {state}")
     return "\n".join(lines)
 
 

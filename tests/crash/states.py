@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 SECTOR = 512
+CHECKPOINT = 32  # writes of a file; see _writes_of()
 HEAD = struct.Struct("=cBHiQQQQ")  # struct record
 CREATED, TRUNCATED = 1, 2
 NEVER = 1 << 62
@@ -125,6 +126,7 @@ class Recording:
         self._syncs: Dict[int, int] = {}  # begin of an fsync -> file or folder
         for index, record in enumerate(self.records):
             self._follow(index, record)
+        self._checkpoints: Dict[int, Tuple[List[Change], List[bytes]]] = {}
 
     def _new(self, content: Optional[bytes]) -> int:
         number = next(self._free)
@@ -252,27 +254,46 @@ class Recording:
                 names.pop(each.gone, None)
                 if each.file:
                     names[each.name] = each.file
-        way, *numbers = state.writes.split(".")
-        index, at = (*map(int, numbers), 0, 0)[:2]
-        of_file = next((each.target for each in self.writes if each.index == index), 0)
-        contents: Dict[int, bytearray] = {}
-        for each in self.writes:
-            if each.index < state.cut:
-                content = contents.setdefault(each.target, bytearray(self.first[each.target] or b""))
-                data = each.data
-                if each.safe > state.cut:
-                    mine = each.index == index
-                    if way == "none" or (way == "drop" and mine) or (way == "file" and each.target == of_file):
-                        continue
-                    if data is not None and (mine or (way == "size" and each.target == of_file)):
-                        data = _damaged(data, way, at - each.at)
-                _apply(content, each.at, data)
         found: Disk = {}
         for name, file in sorted(names.items()):
             if name and (folder_of(name) == "" or folder_of(name) in found):  # a folder takes along what is in it
-                first = self.first[file]
-                found[name] = None if first is None else bytes(contents.get(file, first))
+                found[name] = None if self.first[file] is None else bytes(self._content(file, state))
         return found
+
+    def _content(self, file: int, state: State) -> bytearray:
+        """The bytes of a file then."""
+        way, *numbers = state.writes.split(".")
+        index, at = (*map(int, numbers), 0, 0)[:2]
+        writes, known = self._writes_of(file)
+        mine = any(each.index == index for each in writes)
+        start = 0  # from here on it is not the same in all states
+        while start < len(writes) and writes[start].safe <= state.cut:
+            start += 1
+        content = bytearray(known[start // CHECKPOINT])
+        for each in writes[start // CHECKPOINT * CHECKPOINT :]:
+            if each.index >= state.cut:
+                break
+            data = each.data
+            if each.safe > state.cut:
+                if way == "none" or (way == "file" and mine) or (way == "drop" and each.index == index):
+                    continue
+                if data is not None and mine and (way == "size" or each.index == index):
+                    data = _damaged(data, way, at - each.at)
+            _apply(content, each.at, data)
+        return content
+
+    def _writes_of(self, file: int) -> Tuple[List[Change], List[bytes]]:
+        """What is written to the file, and what is in it after none, CHECKPOINT, twice CHECKPOINT of these..."""
+        if file not in self._checkpoints:
+            writes = [each for each in self.writes if each.target == file]
+            content = bytearray(self.first[file] or b"")
+            known = [bytes(content)]
+            for number, each in enumerate(writes, 1):
+                _apply(content, each.at, each.data)
+                if number % CHECKPOINT == 0:
+                    known.append(bytes(content))
+            self._checkpoints[file] = writes, known
+        return self._checkpoints[file]
 
 
 def _damaged(data: bytes, way: str, at: int) -> bytes:
@@ -281,6 +302,8 @@ def _damaged(data: bytes, way: str, at: int) -> bytes:
         return data[:at]
     if way == "size":
         return bytes(len(data))
+    if way not in ("zeros", "garbage"):
+        return data
     start, end = max(at, 0), min(at + SECTOR, len(data))
     return data[:start] + (b"\0" if way == "zeros" else b"\xa5") * (end - start) + data[end:]
 

@@ -25,12 +25,12 @@ Keys = Dict[bytes, object]  # key -> what it holds, with its deadline
 
 class Step:
     """What is sent as a whole, and what came of it. `end` are the bytes of replies on its connection, this one's
-    included; -1 where it was not answered."""
+    included; -1 where it was not answered. `ns` is when that was waited for."""
 
     def __init__(self, *requests: Words) -> None:
         self.requests = requests
         self.replies: List[object] = []
-        self.port, self.end = 0, -1
+        self.port, self.end, self.ns = 0, -1, 0
         self.keys: Keys = {}  # of its writer, after it
         self.order: Optional[int] = None  # the reply to INCR order, where it has one
 
@@ -220,7 +220,7 @@ class Workload:
                     sent.append((clients[writer], steps))
                 for client, steps in sent:
                     for step in steps:
-                        step.port = client.port
+                        step.port, step.ns = client.port, time.monotonic_ns()
                         step.replies = [client.reply() for _ in step.requests]
                         step.end = client.taken
             for client in clients.values():  # when this is answered, the recorder knows of all that was before
