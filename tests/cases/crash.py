@@ -21,9 +21,9 @@ from .talk import watched
 
 __tracebackhide__ = settings.__tracebackhide__
 PERHAPS = (
-    "is what a reply speaks of on the disk before the reply leaves: written, the file synced, and the names of all files "
-    "that count, by a sync of their folder? The line `to see it again` shows what was done to the files, in order, and "
-    "what of it was OPEN, that is, not safe"
+    "is what a reply speaks of on the disk before the reply leaves: written, the file synced, and the names of all "
+    "files that count, by a sync of their folder? The line `to see it again` shows what was done to the files, in "
+    "order, and what of it was OPEN, that is, not safe"
 )
 
 
@@ -46,9 +46,9 @@ def _play(chapter: int, policy: str, rounds: int, states: int, seconds: float = 
 
 @case(since=27, inside=True)
 def a_crash_takes_nothing_that_was_answered(chapter: int) -> None:
-    """With `always`: clients change keys, a recorder notes what the server does to its files, and from that states of the
-    disk are made that a crash could leave. On each of them the server starts, has all that was answered before the crash
-    and no half of anything, takes more, is killed, and has that, too."""
+    """With `always`: clients change keys, a recorder notes what the server does to its files, and from that states of
+    the disk are made that a crash could leave. On each of them the server starts, has all that was answered before
+    the crash and no half of anything, takes more, is killed, and has that, too."""
     _play(chapter, "always", rounds=24, states=150)
 
 
@@ -60,9 +60,9 @@ def a_crash_leaves_a_first_part(chapter: int) -> None:
 
 @case(since=27, inside=True)
 def a_failing_disk_makes_no_reply_a_lie(chapter: int) -> None:
-    """With `always`, where one call of the system fails: the server goes on or ends, and of the states that a crash may
-    leave then none lacks what was answered, or has what was refused. What was to be synced when that failed is never
-    taken for safe, as the kernel has forgotten it."""
+    """With `always`, where one call of the system fails: the server goes on or ends, and of the states that a crash
+    may leave then none lacks what was answered, or has what was refused. What was to be synced when that failed is
+    never taken for safe, as the kernel has forgotten it."""
     if watched():
         return
     calls = [f"{kind}:{n}:{error}" for kind, n, error in (
@@ -71,16 +71,19 @@ def a_failing_disk_makes_no_reply_a_lie(chapter: int) -> None:
         ("rename", 1, "ENOSPC"), ("mkdir", 1, "EACCES"),
     )]  # fmt: skip
     each = ((call, start, lambda: None) for call in calls for start in (0, 1))
-    _, wrong = failing(program(chapter, "server"), "always", each, states=6, seed=seed(), where=settings.build_dir() / "crash")
+    where = settings.build_dir() / "crash"
+    _, wrong = failing(program(chapter, "server"), "always", each, states=6, seed=seed(), where=where)
     if wrong:
         fail(f"calls of the system that fail, with `always`:\n{wrong}")
 
 
-@case(since=27, inside=True, perhaps="a file that is not the last was synced to its end, and so was all that a batch "
-      "behind it calls synced: where such bytes are not right, to start without them would be a hole in history")  # fmt: skip
+@case(since=27, inside=True,
+      perhaps="a file that is not the last was synced to its end, and so was all that a batch behind it calls "
+              "synced: where such bytes are not right, to start without them would be a hole in history")  # fmt: skip
 def damage_is_no_torn_tail(chapter: int) -> None:
-    """Bytes that were safe have changed: the server does not start, the second time neither, and leaves the files as they
-    are. An earlier file that is cut or gone, zeros and flipped bits in it, and in the last one in front of what is safe."""
+    """Bytes that were safe have changed: the server does not start, the second time neither, and leaves the files as
+    they are. An earlier file that is cut or gone, zeros and flipped bits in it, and in the last one in front of what
+    is safe."""
     if watched():
         return
     command = program(chapter, "server")

@@ -16,7 +16,9 @@ from harness.resp import OK
 from harness.wire import Err
 
 from . import case
+from .append_only import ready
 from .talk import start
+from .transactions import QUEUED
 
 __tracebackhide__ = settings.__tracebackhide__
 OURS = "Redis says in other words what is wrong in a file, and looks for nothing in its environment"
@@ -236,11 +238,27 @@ def a_log_where_the_file_says(chapter: int) -> None:
         for expected in (None, b"v"):
             with start(chapter, env={**NONE, "PORT": "0"}, command=command, cwd=str(path.parent)) as server:
                 with server.connect() as conn:
+                    ready(conn)
                     conn.ask("get", "k", expect=expected)
                     conn.ask("set", "k", "v", expect=OK)
         names = sorted(each.name for each in path.parent.iterdir())
         if names != ["data", "redis.conf"] or not (path.parent / "data/appendonlydir").is_dir():
             fail(f"in the folder are {names}", expected="the log in data/appendonlydir, and nothing beside it")
+
+
+@case(since=27)
+def protected_mode_keeps_others_out(chapter: int) -> None:
+    """Nobody gives a password here, so with it there is no address but those of this machine."""
+    rows: Sequence[Tuple[str, Dict[str, str]]] = (
+        ("protected-mode yes\nbind 0.0.0.0\n", {}), ("protected-mode yes\n", {"BIND": "0.0.0.0"}),
+    )  # fmt: skip
+    for text, env in rows:
+        with a_file(text) as path:
+            refused(ends(chapter, str(path), **env), "protected-mode yes: ", "0.0.0.0")
+    with told(chapter, "protected-mode yes\nbind 127.0.0.1\n"):
+        pass
+    with told(chapter, "protected-mode yes\nbind 0.0.0.0\n", "--protected-mode", "no"):
+        pass
 
 
 # ---- what is wrong ----
@@ -330,6 +348,25 @@ def a_log_that_cannot_be_turned_on(chapter: int) -> None:
                 conn.ask("config", "set", *words, expect=Err(4, f"{failed} Check server logs."))
                 expect_values(conn, timeout="0", appendonly="no", dir=str(path.parent.resolve()))
             conn.ask("get", "k", expect=b"v")
+
+
+@case(since=27, ours="Redis turns it off and on there")
+def a_transaction_does_not_turn_the_log(chapter: int) -> None:
+    """Its effects are together in the log, which cannot end or begin within them."""
+    with a_file("") as path:
+        for first, then in (("yes", "no"), ("no", "yes")):
+            env = {**NONE, "PORT": "0", "IDLE_TIMEOUT_MS": "0", "DIR": str(path.parent), "APPENDONLY": first}
+            with start(chapter, env=env) as server, server.connect() as conn:
+                word = "on" if then == "yes" else "off"
+                why = f"(possibly related to argument 'appendonly') - Unable to turn {word} AOF. Check server logs."
+                conn.ask("multi", expect=OK)
+                for words in (["set", "k", first], ["config", "set", "appendonly", then], ["set", "l", first]):
+                    conn.ask(*words, expect=QUEUED)
+                conn.ask("exec", expect=[OK, Err(4, f"ERR CONFIG SET failed {why}"), OK])
+                expect_values(conn, appendonly=first)
+        with start(chapter, env={**env, "APPENDONLY": "yes"}) as server, server.connect() as conn:
+            ready(conn)
+            conn.ask("mget", "k", "l", expect=[b"yes", b"yes"])
 
 
 def numbers(conn: Conn) -> Dict[str, str]:

@@ -3,13 +3,13 @@
     python3 tests/crash/check.py --policy always --states 5000            the server of the last chapter
     python3 tests/crash/check.py --policy always --server redis-server    another one
 
-1. *Record.* Clients change keys (workload.py), while recorder.c writes down what the server does to its files and when it
-   answers. In the middle the server is killed and started again.
+1. *Record.* Clients change keys (workload.py), while recorder.c writes down what the server does to its files and
+   when it answers. In the middle the server is killed and started again.
 2. *Enumerate.* states.py tells from that which states of the disk a crash could have left.
 3. *Check.* For each of them: the files are made, the server is started on them, and its keys are read. They must be
-   those after a first part of all steps, in their order, each step whole; with `always`, after all that had been answered
-   before the crash; with `everysec`, after all that had been answered two seconds before it. Then some more is written,
-   the server is killed and started once more, and must have the same keys and what was added.
+   those after a first part of all steps, in their order, each step whole; with `always`, after all that had been
+   answered before the crash; with `everysec`, after all that had been answered two seconds before it. Then some more
+   is written, the server is killed and started once more, and must have the same keys and what was added.
 
 What fails is told with the state's name. The recording stays in build/crash; to see a state again:
 
@@ -37,7 +37,7 @@ if __name__ == "__main__":
 
 from crash.servers import HERE, Client, Error, Server, Trouble, recorder
 from crash.states import Disk, Record, Recording, State, read_records, write_disk
-from crash.workload import Found, Step, Workload
+from crash.workload import REWRITE, Found, Step, Workload
 
 ROOT = HERE.parents[1]
 FAILING_WINDOW = 3.0  # the same with `everysec`, where a sync has failed, and is made up for a second later
@@ -70,12 +70,13 @@ def scratch() -> "tempfile.TemporaryDirectory[str]":
 
 
 def record(
-    command: Sequence[str], policy: str, *, rounds: int, seed: int, seconds: float = 0, writers: int = 3, starts: int = 2,
-    fail: str = "", fail_in: int = 0, slow_ms: int = 0, rewrite: bool = False,
+    command: Sequence[str], policy: str, *, rounds: int, seed: int, seconds: float = 0, writers: int = 3,
+    starts: int = 2, fail: str = "", fail_in: int = 0, slow_ms: int = 0, rewrite: str = "",
 ) -> Run:  # fmt: skip
-    """Plays a workload of so many rounds, which take so many seconds at least, and records it. The server is killed and
-    started again between its parts. `fail` and `slow_ms` are what recorder.c is told, in the part `fail_in` or in all.
-    Trouble where it does not come up again, or has lost something, that no failing call is to blame for."""
+    """Plays a workload of so many rounds, which take so many seconds at least, and records it. The server is killed
+    and started again between its parts. `fail` and `slow_ms` are what recorder.c is told, in the part `fail_in` or in
+    all; `rewrite` is for Workload.play(). Trouble where it does not come up again, or has lost something, that no
+    failing call is to blame for."""
     workload, says, began = Workload(writers, seed), "", []
     with scratch() as folder:
         top, recording = Path(folder, "files"), Path(folder, "recording")
@@ -85,7 +86,8 @@ def record(
         for part in range(starts):
             began.append(time.monotonic_ns())
             try:
-                with Server(command, top, policy, {**env, **({"FAIL": fail} if fail and part == fail_in else {})}) as server:
+                more = {"FAIL": fail} if fail and part == fail_in else {}
+                with Server(command, top, policy, {**env, **more}) as server:
                     problem = workload.go_on(server, policy == "always") if part else ""
                     if problem:
                         raise Trouble(problem)
@@ -172,8 +174,9 @@ class Checker:
         return wrong or problem
 
     def check_all(self, states: Iterator[State], n: int) -> Tuple[int, Dict[State, str]]:
-        """Checks states until n different disks have been: how many there were, and what is wrong with which. Of what is
-        the same on the disk as a state before, only the judgement is made, since more may have been answered before it."""
+        """Checks states until n different disks have been: how many there were, and what is wrong with which. Of what
+        is the same on the disk as a state before, only the judgement is made, since more may have been answered
+        before it."""
         looked: Dict[int, Looked] = {}
         wrong: Dict[int, Tuple[State, str]] = {}
 
@@ -228,13 +231,17 @@ def keep(run: Run, command: Sequence[str], where: Path) -> None:
     (where / "run.pickle").write_bytes(pickle.dumps((run, list(command))))
 
 
+LEGEND = """\
+The last records before the crash (o open, m mkdir, w write, t truncate, b and e: begin and end of an fsync,
+r rename, u unlink, s sent to a client, x a call that failed, p a process begins):"""
+
+
 def show(where: Path, text: str, kept: Optional[Path]) -> int:
     """Prints a state of a run that was kept: what was recorded up to its cut, the files, and what is wrong."""
     run, command = pickle.loads((where / "run.pickle").read_bytes())
     checker, state = Checker(run, command), State.parse(text)
     changes = {each.index: each for each in checker.recording.writes + checker.recording.names}
-    print("The last records before the crash (o open, m mkdir, w write, t truncate, b and e: begin and end of an fsync,\n"
-          "r rename, u unlink, s sent to a client, x a call that failed, p a process begins):")  # fmt: skip
+    print(LEGEND)
     for index in range(max(0, state.cut - 30), state.cut):
         record = run.records[index]
         change = changes.get(index)
@@ -264,7 +271,8 @@ def crashes(command: Sequence[str], policy: str, n: int, seed: int, where: Path,
     checker = Checker(run, command)
     done, wrong = checker.check_all(checker.recording.sample(n, seed), n)
     took = time.monotonic() - start
-    print(f"{policy}, seed {seed}: {len(run.records)} records, {done} states in {took:.0f} s, {len(wrong)} wrong", flush=True)
+    said = f"{len(run.records)} records, {done} states in {took:.0f} s, {len(wrong)} wrong"
+    print(f"{policy}, seed {seed}: {said}", flush=True)
     if wrong:
         print(told(wrong, where))
     return not wrong
@@ -274,8 +282,9 @@ Call = Tuple[str, int, Callable[[], None]]
 
 
 def failing_calls(most: int, kinds: Sequence[str], starts: Sequence[int] = (0, 1)) -> Iterator[Call]:
-    """What FAIL is to be, in which start of the server, and what is to be called where there are no so many calls: then
-    the next kind follows. Of each kind the first call fails, then the second, up to `most`; alone, or all from it on."""
+    """What FAIL is to be, in which start of the server, and what is to be called where there are no so many calls:
+    then the next kind follows. Of each kind the first call fails, then the second, up to `most`; alone, or all from
+    it on."""
     for kind in kinds:
         for error, start, more in itertools.product(KINDS[kind], starts, ("", ":+")):
             over: List[bool] = []
@@ -287,8 +296,9 @@ def failing_calls(most: int, kinds: Sequence[str], starts: Sequence[int] = (0, 1
 def failing(
     command: Sequence[str], policy: str, calls: Iterator[Call], *, states: int, seed: int, where: Path,
 ) -> Tuple[int, str]:  # fmt: skip
-    """For each of the failing calls a workload is played, in which it fails, and so many states are checked. Returns how
-    many workloads there were, and what has gone wrong; runs in which something has are kept in folders of `where`."""
+    """For each of the failing calls a workload is played, in which it fails, and so many states are checked. Returns
+    how many workloads there were, and what has gone wrong; runs in which something has are kept in folders of
+    `where`."""
     wrongs, total = [], 0
     for fail, start, over in calls:
         rounds, seconds = (8, 0) if policy == "always" else (40, 4)
@@ -342,7 +352,7 @@ def main() -> int:
     parser.add_argument("--kill", type=int, default=0, metavar="N", help="kill it under load N times in a row")
     parser.add_argument("--seed", type=int, default=int(os.environ.get("TEST_SEED") or random.randrange(1 << 30)))
     parser.add_argument("--slow-ms", type=int, default=0, help="milliseconds that each fsync takes longer")
-    parser.add_argument("--rewrite", action="store_true", help="send BGREWRITEAOF in the middle (a server that has it)")
+    parser.add_argument("--rewrite", choices=list(REWRITE), default="", help="the log is made anew in the middle")
     parser.add_argument("--show", nargs=2, metavar=("FOLDER", "STATE"), help="a state of a run before, see above")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="with --show: leave its files there")
     parser.add_argument("--server", nargs=argparse.REMAINDER, help="the command of another server, at the end")
@@ -363,7 +373,8 @@ def main() -> int:
                 calls = failing_calls(min(2, args.failing), ["write", "fdatasync"], [0])
             total, wrong = failing(command, args.policy, calls, states=8, seed=args.seed, where=where)
             took = time.monotonic() - start
-            print(f"{args.policy}, seed {args.seed}: {total} workloads with a failing call in {took:.0f} s", flush=True)
+            said = f"{total} workloads with a failing call in {took:.0f} s"
+            print(f"{args.policy}, seed {args.seed}: {said}", flush=True)
             print(wrong or "  nothing is wrong")
             good = not wrong and good
         if args.kill:

@@ -1,22 +1,22 @@
-// recorder.c: preloaded into a server (LD_PRELOAD), it writes down what the server does to the files
-// below one folder, in the order in which it does it, and when it sends something to a client.
+// recorder.c: preloaded into a server (LD_PRELOAD), it writes down what the server does to the
+// files below one folder, in the order in which it does it, and when it sends something to a client.
 //
 //     RECORD_DIR      the folder
-//     RECORD_FILE     the recording; several processes, one after the other or at once, may append to it
-//     FAIL            calls that fail: KIND:N:ERROR, the N-th call of this KIND; with :+ behind it, that
-//                     one and all after it; several with commas between. KIND is open, write, fsync,
-//                     fdatasync, ftruncate, rename, unlink, mkdir; ERROR is EIO, ENOSPC, EMFILE, EACCES,
-//                     or short: a write of half the bytes
+//     RECORD_FILE     the recording; several processes may append to it, also at once
+//     FAIL            calls that fail: KIND:N:ERROR is the N-th call of this KIND; with :+ behind
+//                     it, that one and all after it; several have commas between them. KIND is
+//                     open, write, fsync, fdatasync, ftruncate, rename, unlink or mkdir; ERROR is
+//                     EIO, ENOSPC, EMFILE, EACCES, or of a write short: half of it is written
 //     SLOW_FSYNC_MS   milliseconds that each fsync or fdatasync takes longer
 //
-// A recording is a sequence of struct record, each followed by its name and its bytes. What changes a file
-// is done and recorded under one lock, so the order is the true one. An fsync is not: other threads go on
-// meanwhile, so its begin and its end are recorded. What was written before its begin is on the disk after
-// its end; what was written between, perhaps.
+// A recording is a sequence of struct record, each followed by its name and its bytes. What changes
+// a file is done and recorded under one lock, so the order is the true one. An fsync is not: other
+// threads go on meanwhile, so its begin and its end are recorded. What was written before its begin
+// is on the disk after its end; what was written between, perhaps.
 //
-// Files are told apart by their inode numbers, since one keeps its number when it is renamed. Not seen are
-// mmap, fallocate, and calls that libc makes by itself: a file with a stream is looked at when it is flushed,
-// synced or closed, and has grown by one write then.
+// Files are told apart by their inode numbers, since one keeps its number when it is renamed. Not
+// seen are mmap, fallocate, and calls that libc makes by itself: a file with a stream is looked at
+// when it is flushed, synced or closed, and has grown by one write then.
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -50,19 +50,17 @@ enum {
 enum {
     FLAG_CREATED = 1,
     FLAG_TRUNCATED = 2,
-    FLAG_DIRECTORY = 4,
 };
 
 struct record {
-    char
-        op; // open, write, truncate, begin and end of an fsync, rename, unlink, mkdir, sent, process, x: failed
+    char op; // open, write, truncate, begin or end (of an fsync), rename, unlink, mkdir, sent
+             // to a client, process begins, x: a call has failed
     uint8_t flags;
     uint16_t name_len;
     int32_t error; // errno of a call that failed
     uint64_t ns;   // monotonic clock
     uint64_t ino;
-    uint64_t
-        at; // write: offset; truncate: size; end: its begin, counted from 'p'; sent: the client's port
+    uint64_t at; // write: offset; truncate: size; end: its begin, counted from p; sent: port
     uint64_t len;
 };
 
@@ -191,7 +189,9 @@ static void add_rule(char *text) {
             g_rules[g_n_rules].error = errors[i].number;
         }
     }
-    if (g_rules[g_n_rules].kind == k_kinds || !g_rules[g_n_rules].error) {
+    bool is_short = g_rules[g_n_rules].error == k_short;
+    if (g_rules[g_n_rules].kind == k_kinds || !g_rules[g_n_rules].error ||
+        (is_short && strcmp(kind, "write") != 0)) {
         abort(); // misspelt
     }
     g_rules[g_n_rules].n = n;
@@ -221,8 +221,8 @@ __attribute__((constructor)) static void begin(void) {
 
 // ---- names ----
 
-// Writes into `name` (PATH_MAX bytes) the name of a file relative to the folder, "" for the folder itself.
-// Returns false where the file is not below it.
+// Writes into `name` (PATH_MAX bytes) the name of a file relative to the folder, "" for the folder
+// itself. Returns false where the file is not below it.
 static bool below(int dirfd, const char *path, char *name) {
     char from[PATH_MAX] = "", full[2 * PATH_MAX + 2], parent[PATH_MAX];
     if (*path != '/' && dirfd != AT_FDCWD) {
@@ -270,7 +270,6 @@ static void opened(int fd, const char *name, bool was_there, bool truncated, boo
     g_fds[fd].ino = st.st_ino;
     g_fds[fd].known = (uint64_t)st.st_size;
     int flags = (was_there ? 0 : FLAG_CREATED) | (truncated ? FLAG_TRUNCATED : 0);
-    flags |= S_ISDIR(st.st_mode) ? FLAG_DIRECTORY : 0;
     note((struct record){.op = 'o', .flags = (uint8_t)flags, .ino = st.st_ino}, name, NULL);
 }
 
@@ -447,7 +446,8 @@ static ssize_t write_file(int fd, const void *data, size_t n, off_t offset) {
     return done;
 }
 
-// What is neither a file of ours nor a client is left alone, without the lock: a signal handler may write to it.
+// What is neither a file of ours nor a client is left alone, without the lock: a signal handler may
+// write to it.
 ssize_t write(int fd, const void *data, size_t n) {
     ssize_t (*next)(int, const void *, size_t) = NEXT(ssize_t, "write", int, const void *, size_t);
     uint16_t port = ours(fd) ? 0 : client_of(fd);

@@ -1,4 +1,4 @@
-"""A server and its clients, as the crash lab needs them: started on a folder within milliseconds, killed, talked to."""
+"""A server and its clients, as the crash lab needs them: quickly started on a folder, killed, talked to."""
 from __future__ import annotations
 
 import os
@@ -38,10 +38,13 @@ def recorder() -> str:
 
 
 class Server:
-    """A running server with its files in `folder`: `with Server(command, folder, "always") as server:`. It is killed at the
-    end. Trouble where it does not come up. A redis-server is told on its command line what ours are told by variables."""
+    """A running server with its files in `folder`: `with Server(command, folder, "always") as server:`. It is killed
+    at the end. Trouble where it does not come up. A redis-server is told on its command line what ours are told by
+    variables."""
 
-    def __init__(self, command: Sequence[str], folder: Path, policy: str, env: Optional[Dict[str, str]] = None) -> None:
+    def __init__(
+        self, command: Sequence[str], folder: Path, policy: str, env: Optional[Dict[str, str]] = None,
+    ) -> None:  # fmt: skip
         words = list(command)
         self.port = 0
         if Path(words[0]).name == "redis-server":

@@ -1,22 +1,24 @@
-"""Which states of the disk may a crash leave? Told from a recording (recorder.c) of what a server has done to its files.
+"""Which states of the disk may a crash leave? Told from a recording (recorder.c) of what a server has done to its
+files.
 
 The model, which is stricter than any one file system:
 
 - A crash may come between any two records. What is recorded behind that *cut* has not happened.
-- A write is *safe* when an fsync of its file has begun after it, and has ended well before the cut. An fsync that fails
-  makes no write safe, now or later: the kernel forgets that those pages were still to be written. So the next fsync, though
-  it ends well, is for later writes alone.
-- The same holds of another size, and of a name that appears, moves or goes, which an fsync of its folder makes safe; but
-  here a sync that has failed may be tried again. To move a name from one folder to another is two changes, one in each.
+- A write is *safe* when an fsync of its file has begun after it, and has ended well before the cut. An fsync that
+  fails makes no write safe, now or later: the kernel forgets that those pages were still to be written. So the next
+  fsync, though it ends well, is for later writes alone.
+- The same holds of another size, and of a name that appears, moves or goes, which an fsync of its folder makes safe;
+  but here a sync that has failed may be tried again. To move a name from one folder to another is two changes, one in
+  each.
 - What is safe stays. What is not is *open*: each part of it may be on the disk or not, in any order.
 
-All combinations are too many. Of the open writes of a cut these are tried: all, none, all but one, all but those of one
-file; and of the last one in each file: cut off at each 512 bytes and at some odd places, a sector of it zeros or garbage, and
-the size of all of them without their bytes. Open names come and go independently of each other.
+All combinations are too many. Of the open writes of a cut these are tried: all, none, all but one, all but those of
+one file; and of the last one in each file: cut off at each 512 bytes and at some odd places, a sector of it zeros or
+garbage, and the size of all of them without their bytes. Open names come and go independently of each other.
 
-A state has a name, CUT:WRITES:NAMES. `812:zeros.790.1024:lost.640` says: the crash came when 812 records had been made; all
-open writes are there, but the one of record 790 has zeros from offset 1024 of its file to the end of that sector; and what
-record 640 has done to a name is undone.
+A state has a name, CUT:WRITES:NAMES. `812:zeros.790.1024:lost.640` says: the crash came when 812 records had been
+made; all open writes are there, but the one of record 790 has zeros from offset 1024 of its file to the end of that
+sector; and what record 640 has done to a name is undone.
 """
 from __future__ import annotations
 
@@ -164,8 +166,8 @@ class Recording:
         self._open.setdefault(change.target, []).append(change)
 
     def _synced(self, index: int, record: Record) -> None:
-        """An fsync has ended: it was for all that was done before its begin. If it has failed, no other one will be for the
-        bytes that were written; for sizes and names, the next."""
+        """An fsync has ended: it was for all that was done before its begin. If it has failed, no other one will be
+        for the bytes that were written; for sizes and names, the next."""
         target, later = self._syncs[record.at], []
         for change in self._open.get(target, []):
             if change.index > record.at or (record.error and change.data is None):
@@ -189,8 +191,8 @@ class Recording:
                     yield State(cut, "none", lost)
 
     def sample(self, n: int, seed: int) -> Iterator[State]:
-        """States in an order that the seed decides: one of each kind in turn, so that the rare ones come early. It is up
-        to the caller to end it after n different ones."""
+        """States in an order that the seed decides: one of each kind in turn, so that the rare ones come early. It is
+        up to the caller to end it after n different ones."""
         kinds: Dict[str, List[State]] = {}
         for state in self.states():
             kinds.setdefault(state.kind, []).append(state)
@@ -267,7 +269,7 @@ class Recording:
                 _apply(content, each.at, data)
         found: Disk = {}
         for name, file in sorted(names.items()):
-            if name and (folder_of(name) == "" or folder_of(name) in found):  # a lost folder takes along what is in it
+            if name and (folder_of(name) == "" or folder_of(name) in found):  # a folder takes along what is in it
                 first = self.first[file]
                 found[name] = None if first is None else bytes(contents.get(file, first))
         return found
@@ -303,4 +305,5 @@ def write_disk(disk: Disk, folder: Path) -> None:
 
 def read_disk(folder: Path) -> Disk:
     """The files that are below a folder."""
-    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+    files = folder.rglob("*")
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in files}

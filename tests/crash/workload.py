@@ -1,9 +1,9 @@
 """What clients ask of a server while it is recorded, and what its keys may be afterwards.
 
-Some *writers*, each a connection, change keys of their own; each in its order, several at once. One request or transaction
-is a *step*. Behind every step stands INCR of the key `order`, which all share: the replies say which step of one writer was
-before which of another. So the keys that are found after a crash are right where, for each writer, they are those after a
-certain step, and where these are the steps with an `order` up to the one that is found.
+Some *writers*, each a connection, change keys of their own; each in its order, several at once. One request or
+transaction is a *step*. Behind every step stands INCR of the key `order`, which all share: the replies say which step
+of one writer was before which of another. So the keys that are found after a crash are right where, for each writer,
+they are those after a certain step, and where these are the steps with an `order` up to the one that is found.
 """
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ from crash.servers import Client, Error, Server, Trouble, Words
 ORDER = b"order"
 LATER = 4_000_000_000_000  # a deadline that no test lives to see, in milliseconds since 1970
 LAST = 1 << 30  # start of a server
+REWRITE: Dict[str, List[Words]] = {
+    "bgrewriteaof": [(b"bgrewriteaof",)],
+    "off-and-on": [(b"config", b"set", b"appendonly", value) for value in (b"no", b"yes")],
+}
 Keys = Dict[bytes, object]  # key -> what it holds, with its deadline
 
 
 class Step:
-    """What is sent as a whole, and what came of it. `end` are the bytes of replies on its connection, this one's included;
-    -1 where it was not answered."""
+    """What is sent as a whole, and what came of it. `end` are the bytes of replies on its connection, this one's
+    included; -1 where it was not answered."""
 
     def __init__(self, *requests: Words) -> None:
         self.requests = requests
@@ -128,8 +132,8 @@ class Writer:
         return Found(keys, int(order or 0))  # type: ignore[call-overload]
 
     def wrong(self, found: Found, least: int, start: int) -> str:
-        """What is wrong with these keys after a crash in that start of the server (the first is 0), where its first so many
-        steps must be in them; "" where nothing is."""
+        """What is wrong with these keys after a crash in that start of the server (the first is 0), where its first
+        so many steps must be in them; "" where nothing is."""
         steps = self._until[start] if start < len(self._until) else self.steps
         fits = [n for n in range(len(steps) + 1) if found.keys == (steps[n - 1].keys if n else self._before)]
         if not fits:
@@ -137,13 +141,14 @@ class Writer:
         if fits[-1] < least:
             return f"answered and lost: {least - fits[-1]} steps, of which `{steps[fits[-1]]}` is the first"
         for n in fits:  # of those with an order, are the first n there, and no other?
-            if n >= least and all((each.order <= found.order) == (i < n) for i, each in enumerate(steps) if each.order):
+            ordered = ((each.order <= found.order) == (i < n) for i, each in enumerate(steps) if each.order)
+            if n >= least and all(ordered):
                 return ""
         return f"a hole: its keys are those after step {fits[-1]}, but `order` is {found.order}"
 
     def go_on(self, found: Found, forget: bool) -> None:
-        """These are its keys in a server that has been started again: steps that are not in them have never been, but a
-        crash before that start could have left them. It may forget all that was before."""
+        """These are its keys in a server that has been started again: steps that are not in them have never been, but
+        a crash before that start could have left them. It may forget all that was before."""
         self._until.append(list(self.steps))
         while (self.steps[-1].keys if self.steps else self._before) != found.keys:
             self.steps.pop()
@@ -196,9 +201,9 @@ class Workload:
         self.writers = [Writer(number, seed) for number in range(writers)]
         self._rng = random.Random(seed)
 
-    def play(self, server: Server, rounds: int, pause: float = 0, rewrite: bool = False) -> bool:
-        """Each round, some writers send some steps each, and wait for the replies. In the middle the log may be rewritten.
-        Returns whether the server has answered all of them: it may have ended by itself."""
+    def play(self, server: Server, rounds: int, pause: float = 0, rewrite: str = "") -> bool:
+        """Each round, some writers send some steps each, and wait for the replies. In the middle the log may be
+        made anew, as REWRITE says. Returns whether the server has answered all of them: it may have ended by itself."""
         clients: Dict[Writer, Client] = {}
         try:
             for writer in self.writers:
@@ -207,7 +212,7 @@ class Workload:
             for number in range(rounds):
                 time.sleep(pause)
                 if rewrite and number == rounds // 2:
-                    clients[self.writers[0]].ask((b"bgrewriteaof",))
+                    clients[self.writers[0]].ask(*REWRITE[rewrite])
                 sent = []
                 for writer in self._rng.sample(self.writers, self._rng.choice([1, len(self.writers)])):
                     steps = [step for _ in range(self._rng.choice([1, 1, 2, 4])) for step in writer.more()]
@@ -219,7 +224,7 @@ class Workload:
                         step.replies = [client.reply() for _ in step.requests]
                         step.end = client.taken
             for client in clients.values():  # when this is answered, the recorder knows of all that was before
-                while b"aof_rewrite_in_progress:1" in client.ask((b"info", b"persistence"))[0]:  # type: ignore[operator]
+                while b"aof_rewrite_in_progress:1" in bytes(client.ask((b"info", b"persistence"))[0]):  # type: ignore
                     time.sleep(0.001)
         except Trouble:
             return False
@@ -239,8 +244,8 @@ class Workload:
             return [writer.found(client) for writer in self.writers]
 
     def wrong(self, found: Sequence[Found], least: Sequence[int], start: int = LAST) -> str:
-        """What is wrong with that after a crash in that start of the server, where of each writer so many steps must be
-        there; "" where nothing is."""
+        """What is wrong with that after a crash in that start of the server, where of each writer so many steps must
+        be there; "" where nothing is."""
         for number, (writer, keys, steps) in enumerate(zip(self.writers, found, least)):
             problem = writer.wrong(keys, steps, start)
             if problem:
@@ -249,8 +254,8 @@ class Workload:
         return ""
 
     def go_on(self, server: Server, answered_counts: bool, forget: bool = False) -> str:
-        """Before a server that has been started again is played to: what is wrong with its keys, where those of all steps
-        that were answered must be there, or of the first ones, whichever; "" where nothing is."""
+        """Before a server that has been started again is played to: what is wrong with its keys, where those of all
+        steps that were answered must be there, or of the first ones, whichever; "" where nothing is."""
         self.learn()
         found = self.found(server)
         least = [sum(step.end >= 0 for step in writer.steps) * answered_counts for writer in self.writers]

@@ -165,11 +165,13 @@ def test_the_session_of_the_first_page_is_played() -> None:
     """What its picture shows is what redis-cli prints beside the last server."""
     picture, last = (ROOT / "book/figures/front-session.svg").read_text(encoding="utf-8"), settings.CHAPTERS[-1]
     shown = [(line, later, re.findall(">(.*)</text>", replies)) for line, later, replies in TYPED.findall(picture)]
-    starts, listening = f"make run-{last} IDLE_TIMEOUT_MS=0", ["listening on 127.0.0.1:1234"]
+    starts = f"make run-{last} IDLE_TIMEOUT_MS=0"
+    listening = ["listening on 127.0.0.1:1234", "Ready to accept connections"]
     assert shown[:2] == [(starts, "", listening), ("redis-cli -p 1234", "", [])] and len(shown) == 7
     needs("redis-cli")
     clock = Clock()
     with clock.server(last) as server:
+        server.wait_line(listening[1])
         for line, later, replies in shown[2:]:
             clock.step(5000 if later else 100)
             assert cli(server, stdin=f"{line}\n".encode()).splitlines() == list(map(unescape, replies)), line

@@ -163,13 +163,11 @@ static const char *set_log(const struct slice *arg, bool trial) {
     if (!on && !is_word(arg, "no")) {
         return "argument must be 'yes' or 'no'";
     }
-    if (trial || on == has_log()) {
+    if (trial || on == has_log() || aof_turn(on)) {
         return NULL;
     }
-    if (aof_is_loading()) {
-        return "Unable to turn off AOF while it is loaded.";
-    }
-    return aof_turn(on) ? NULL : "Unable to turn on AOF. Check server logs.";
+    return on ? "Unable to turn on AOF. Check server logs."
+              : "Unable to turn off AOF. Check server logs.";
 }
 
 static void get_dir(char text[k_max_value]) {

@@ -12,10 +12,6 @@
 
 #include "server.h"
 
-enum {
-    k_no_db = -1,
-};
-
 static struct {
     bool changed;  // it has changed something
     bool said;     // and its effect is in the log

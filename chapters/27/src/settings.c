@@ -27,8 +27,7 @@
 #include "server.h"
 
 enum {
-    k_max_distance = 3,  // letters by which a name that is nearest may differ
-    k_max_compared = 64, // letters of a name that has one
+    k_max_compared = 64, // letters of a name for which the nearest one is looked for
 };
 
 static const struct variable {
@@ -86,6 +85,7 @@ struct source {
     const char *file; // NULL for the command line
     int line;
     const bool *kept;  // which of the variables stay as they are
+    bool *closed;      // clients of other machines are not to be served
     struct buf unused; // names that were passed over, with commas between them
 };
 
@@ -133,10 +133,11 @@ static const char *name_at(size_t i) {
                                    : config_name(i - k_first_of_config);
 }
 
-// Ends the program: there is no such setting.
+// Ends the program: there is no such setting. The nearest one is said where it may be meant: where no
+// more than a third of the letters differ, and one.
 __attribute__((noreturn)) static void unknown(const struct source *from, const char *name) {
     const char *nearest = NULL, *other;
-    size_t best = k_max_distance + 1;
+    size_t best = strlen(name) / 3 + 2;
     for (size_t i = 0; strlen(name) <= k_max_compared && (other = name_at(i)); i++) {
         size_t differ = distance(name, other);
         if (differ < best) {
@@ -245,6 +246,10 @@ static void set(struct source *from, const struct slice *words, size_t n) {
     if (!other) {
         unknown(from, name);
     }
+    if (strcmp(other, "protected-mode") == 0) {
+        *from->closed = n > 1 && is_word(&words[1], "yes");
+        return;
+    }
     if (i >= k_first_unused && i < k_first_of_config) {
         add_text(&from->unused, "%s%s", buf_size(&from->unused) > 0 ? ", " : "", other);
         return;
@@ -323,6 +328,16 @@ static void say_unused(struct source *from) {
     buf_dispose(&from->unused);
 }
 
+// Ends the program where clients of other machines would be served, and are not to be.
+static void check_closed(bool closed) {
+    const char *address = getenv("BIND");
+    if (closed && address && *address && strncmp(address, "127.", 4) != 0) {
+        msg("protected-mode yes: whoever reaches %s would be served: bind 127.0.0.1, or have it no",
+            address);
+        exit(1);
+    }
+}
+
 static void help(const char *program) {
     printf(
         "usage: %s [FILE] [--NAME VALUE]...    settings of redis.conf, in FILE or here\n"
@@ -335,8 +350,9 @@ static void help(const char *program) {
 // before any other part is started. Ends the program where they are wrong, and where they ask for
 // help.
 void settings_start(int argc, char **argv) {
-    bool kept[k_first_fixed], none[k_first_fixed] = {false};
-    struct source file = {.kept = kept}, words = {.kept = none};
+    bool kept[k_first_fixed], none[k_first_fixed] = {false}, closed = false;
+    struct source file = {.kept = kept, .closed = &closed},
+                  words = {.kept = none, .closed = &closed};
     int first = 1;
     if (argc > 1 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)) {
         help(argv[0]);
@@ -355,6 +371,7 @@ void settings_start(int argc, char **argv) {
         exit(1);
     }
     read_words(&words, argc - first, argv + first);
+    check_closed(closed);
     say_unused(&file);
     say_unused(&words);
 }
