@@ -68,6 +68,8 @@ def a_failing_disk_makes_no_reply_a_lie(chapter: int) -> None:
     calls = [f"{kind}:{n}:{error}" for kind, n, error in (
         ("open", 4, "EMFILE"), ("write", 2, "ENOSPC"), ("write", 4, "short"), ("write", 5, "ENOSPC:+"),
         ("fdatasync", 1, "EIO"), ("fdatasync", 3, "EIO"), ("fdatasync", 2, "EIO:+"), ("fsync", 3, "EIO"),
+        # a sync fails, and so does the new file
+        *(("fdatasync", 2, f"EIO,open:{n}:EMFILE:+") for n in (6, 7, 8)),
         ("rename", 1, "ENOSPC"), ("mkdir", 1, "EACCES"),
     )]  # fmt: skip
     each = ((call, start, lambda: None) for call in calls for start in (0, 1))
