@@ -20,6 +20,7 @@ from . import case
 from .talk import watched
 
 __tracebackhide__ = settings.__tracebackhide__
+FIRST_BATCH = 100  # bytes that the first batch of a file has at least
 PERHAPS = (
     "is what a reply speaks of on the disk before the reply leaves: written, the file synced, and the names of all "
     "files that count, by a sync of their folder? The line `to see it again` shows what was done to the files, in "
@@ -68,6 +69,8 @@ def a_failing_disk_makes_no_reply_a_lie(chapter: int) -> None:
     calls = [f"{kind}:{n}:{error}" for kind, n, error in (
         ("open", 4, "EMFILE"), ("write", 2, "ENOSPC"), ("write", 4, "short"), ("write", 5, "ENOSPC:+"),
         ("fdatasync", 1, "EIO"), ("fdatasync", 3, "EIO"), ("fdatasync", 2, "EIO:+"), ("fsync", 3, "EIO"),
+        # a sync fails, and so does the new file
+        *(("fdatasync", 2, f"EIO,open:{n}:EMFILE:+") for n in (6, 7, 8)),
         ("rename", 1, "ENOSPC"), ("mkdir", 1, "EACCES"),
     )]  # fmt: skip
     each = ((call, start, lambda: None) for call in calls for start in (0, 1))
@@ -114,7 +117,8 @@ def _damages(disk: Disk, rng: random.Random) -> Dict[str, Disk]:
 
     for name in logs:
         content = disk[name] or b""
-        for at in (0, rng.randrange(len(content) // 2), len(content) // 2):
+        known = len(content) if name == logs[0] else FIRST_BATCH  # of its last batch nothing says that it was synced
+        for at in (0, rng.randrange(known - 20), known - 20):
             flipped = bytes([content[at] ^ 1 << rng.randrange(8)])
             damage(f"with one bit of byte {at} flipped", name, content[:at] + flipped + content[at + 1 :])
             damage(f"with 20 zeros from byte {at} on", name, content[:at] + bytes(20) + content[at + 20 :])

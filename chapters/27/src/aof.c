@@ -275,7 +275,8 @@ static void try_again(void) {
 // ---- when it is written ----
 
 // Writes what has changed, and syncs it: replies wait for that. Where that fails, and in a new file, too,
-// ends the program: what is in memory and not on the disk nobody may be told.
+// ends the program: what is in memory and not on the disk nobody may be told. Nor may the next start find it
+// in the file: the kernel still has those bytes, and has forgotten that the disk has not.
 static void commit_always(void) {
     if (!aof.error && write_batches() && aof.dirty) {
         if (fdatasync(aof.fd) < 0) {
@@ -288,6 +289,9 @@ static void commit_always(void) {
     }
     if (aof.error && !begin_anew()) {
         msg("the append-only file: in a new file: %s", strerror(errno));
+        if (ftruncate(aof.fd, (off_t)aof.start) < 0) {
+            msg("the append-only file: ftruncate: %s", strerror(errno));
+        }
         msg("no reply has left for what is not on the disk, and with appendfsync always none may:"
             " this is the end. Make room, or look at the disk, and start the server again");
         exit(1);
