@@ -38,7 +38,7 @@ FIRST = ("test_03", "test_05", "test_06", "resp", "test_04")  # nothing works wi
 LESSONS = (
     "test_07", "test_08", "test_09", "test_11", "test_12", "test_13", "files", "turns", "ttl", "keyspace", "scan",
     "expiry", "transactions", "pubsub", "inboxes", "events", "batches", "crowd", "loans",
-    "durability", "crash",
+    "durability", "settings", "crash",
 )  # fmt: skip
 
 
