@@ -401,8 +401,8 @@ def a_round_sends_a_part(chapter: int) -> None:
       perhaps="who publishes more than a round sends waits, as one who asks for something slow does")  # fmt: skip
 def one_who_publishes_more_than_can_be_sent(chapter: int) -> None:
     """300 listeners have room for all of it, and are not sent it as quickly as it is published, by itself, in
-    transactions or by what happens to keys. At no time does much wait for any of them, so none is closed; and others are
-    answered meanwhile."""
+    transactions or by what happens to keys. At no time does much wait for any of them, so none is closed; and others
+    are answered meanwhile."""
     n, times, text = 300, 150, filled(1000)
     with start(chapter) as server, ExitStack() as stack:
         ears = [stack.enter_context(server.connect()) for _ in range(n)]
@@ -426,7 +426,7 @@ def one_who_publishes_more_than_can_be_sent(chapter: int) -> None:
             conn.expect_bytes(replies * times)
             conn.unanswered.clear()
             if nobody(other):
-                fail(f"{what}, {times} times, to {n} listeners with room for it: they are closed, as more than 64 KB wait",
+                fail(f"{what}, {times} times, to {n} listeners with room for it: they are closed, as over 64 KB wait",
                      expected="the publisher waits until less waits for them")  # fmt: skip
             for ear in ears:
                 ear.expect_bytes(resp.encode(message) * times)
