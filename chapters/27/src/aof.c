@@ -149,6 +149,18 @@ static void fail(const char *what, int err) {
     aof.error = err;
 }
 
+// A sync has failed: of what was written since the last one nobody knows what is on the disk, and the kernel
+// takes all of it for written. It is taken out of the file, so that no start ever goes on behind it. It is in
+// `unsynced` still, for a new file.
+static void spoil(int err) {
+    aof.spoiled = true;
+    aof.written = 0;
+    fail("fdatasync", err);
+    if (ftruncate(aof.fd, (off_t)aof.start) < 0) {
+        msg("the append-only file: ftruncate: %s", strerror(errno));
+    }
+}
+
 // Takes note of a sync that is done; waits for it, if that is asked for. Returns whether none goes on.
 static bool sync_over(bool wait) {
     while (job.runs && (wait ? sem_wait(&job.done) : sem_trywait(&job.done)) < 0) {
@@ -157,8 +169,7 @@ static bool sync_over(bool wait) {
         }
     }
     if (job.runs && job.error) {
-        aof.spoiled = true;
-        fail("fdatasync", job.error);
+        spoil(job.error);
     } else if (job.runs) {
         note_synced(job.up_to);
     }
@@ -261,8 +272,9 @@ static bool begin_anew(void) {
 static void try_again(void) {
     close_batch();
     if (!aof.spoiled && write_batches()) {
-        aof.spoiled = fdatasync(aof.fd) < 0;
-        if (!aof.spoiled) {
+        if (fdatasync(aof.fd) < 0) {
+            spoil(errno);
+        } else {
             go_on(aof.fd, aof.start + aof.written);
             msg("the append-only file: is written again, nothing is lost");
         }
@@ -275,13 +287,11 @@ static void try_again(void) {
 // ---- when it is written ----
 
 // Writes what has changed, and syncs it: replies wait for that. Where that fails, and in a new file, too,
-// ends the program: what is in memory and not on the disk nobody may be told. Nor may the next start find it
-// in the file: the kernel still has those bytes, and has forgotten that the disk has not.
+// ends the program: what is in memory and not on the disk nobody may be told.
 static void commit_always(void) {
     if (!aof.error && write_batches() && aof.dirty) {
         if (fdatasync(aof.fd) < 0) {
-            aof.spoiled = true;
-            fail("fdatasync", errno);
+            spoil(errno);
         } else {
             aof.dirty = false;
             note_synced(aof.start + aof.written);
@@ -289,9 +299,6 @@ static void commit_always(void) {
     }
     if (aof.error && !begin_anew()) {
         msg("the append-only file: in a new file: %s", strerror(errno));
-        if (ftruncate(aof.fd, (off_t)aof.start) < 0) {
-            msg("the append-only file: ftruncate: %s", strerror(errno));
-        }
         msg("no reply has left for what is not on the disk, and with appendfsync always none may:"
             " this is the end. Make room, or look at the disk, and start the server again");
         exit(1);
