@@ -18,6 +18,7 @@ ORDER = ["tried", "typed", "sent", "came", "its bytes", "expected"]  # in a less
 LAST = ["printed", "and"]
 TYPED = ("typed", "command", "started", "again")  # not folded
 LISTENING = re.compile(r"^listening on (\S*):(\d+)$")
+READY = "Ready to accept connections"  # from 27 on
 SERVER_ENDED = "the server ended in the middle of the test"
 
 

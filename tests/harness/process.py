@@ -20,7 +20,7 @@ from . import bounded, diagnose, redis, settings
 from .build import program
 from .codec import codec
 from .failure import (
-    LISTENING, NO_CAUSE, SERVER_ENDED, Cause, Failure, Lesson, cause, explained, signal_name, status_text,
+    LISTENING, NO_CAUSE, READY, SERVER_ENDED, Cause, Failure, Lesson, cause, explained, signal_name, status_text,
 )  # fmt: skip
 from .settings import fail, limit
 
@@ -320,8 +320,8 @@ class Server:
 
     @property
     def log(self) -> List[str]:
-        """The lines without `listening on`."""
-        return [line for line in self.lines if not LISTENING.match(line)]
+        """The lines without those of every start."""
+        return [line for line in self.lines if line != READY and not LISTENING.match(line)]
 
     def wait_line(self, text: Union[str, "re.Pattern[str]"], times: int = 1, seconds: float = 5.0) -> str:
         """Waits until the log has that many lines equal to text (or that a pattern finds).
@@ -331,7 +331,7 @@ class Server:
         end = time.monotonic() + limit(seconds)
         while True:
             ended = self._ended
-            found = [s for s in self.log if (s == text if isinstance(text, str) else text.search(s))]
+            found = [s for s in self.lines if (s == text if isinstance(text, str) else text.search(s))]
             if len(found) >= times:
                 return found[times - 1]
             if ended or time.monotonic() > end:
