@@ -34,6 +34,7 @@
 
 enum {
     k_resp_max_size = 32 << 20, // bytes of a request
+    k_resp_max_ours = 512 << 20,
     k_resp_max_args = 1 << 20,  // strings of a request
     k_resp_max_line = 64 << 10, // bytes of a line, and of the line in front of a string
     k_resp_kept_args = 4096,    // strings for which room is kept between requests
@@ -50,6 +51,7 @@ enum resp_status {
 struct resp_parser {
     size_t pos;       // bytes that need no second look
     uint32_t strings; // of an array, still to come
+    bool ours;        // we have made it: it may be larger than what clients send
 };
 
 // Strings of requests, one after the other. Zeroed is empty; it owns both allocations.
@@ -164,7 +166,7 @@ resp_head(const uint8_t *data, size_t size, char type, int64_t *value, size_t *u
 // is not NULL. Stops behind the last string that is whole.
 static inline enum resp_status resp_walk(struct resp_parser *parser, const uint8_t *data,
                                          size_t size, struct resp_args *args, char *error) {
-    int64_t value;
+    int64_t value, max = parser->ours ? k_resp_max_ours : k_resp_max_size;
     size_t used;
     if (parser->pos == 0) {
         enum resp_status status = resp_head(data, size, '*', &value, &used, error);
@@ -187,11 +189,11 @@ static inline enum resp_status resp_walk(struct resp_parser *parser, const uint8
         if (status != RESP_DONE) {
             return status;
         }
-        if (value < 0 || value > k_resp_max_size) {
+        if (value < 0 || value > max) {
             return resp_bad(error, "invalid bulk length");
         }
         size_t len = (size_t)value;
-        if (parser->pos + used + len + 2 > k_resp_max_size) {
+        if (parser->pos + used + len + 2 > (size_t)max) {
             return resp_bad(error, "too big request");
         }
         if (left - used < len + 2) {
@@ -329,7 +331,7 @@ static inline enum resp_status resp_parse(struct resp_parser *parser, const uint
     }
     enum resp_status status = resp_walk(parser, data, size, NULL, error);
     if (status == RESP_DONE) {
-        *parser = (struct resp_parser){0};
+        *parser = (struct resp_parser){.ours = parser->ours};
         status = resp_walk(parser, data, size, args, error);
     }
     return status;

@@ -601,7 +601,8 @@ def without_batches(chapter: int) -> None:
                 asks(conn, ("get k", b"v"), ("get l", b"2"), ("get m", b"x"))
         more = log_of("SET m x")
         for rest, at in (
-            (b"!!!\r\n" + more, 0), (b"\r\n" + more, 0), (bytes(12) + more, 0), (log_of("nosuch k") + more, 0),
+            (b"!!!\r\n" + more, 0), (b"# a note\n" + more, 0), (b"\r\n" + more, 0), (bytes(12) + more, 0),
+            (log_of("nosuch k") + more, 0),
             (log_of("SET k") + more, 0), (log_of("INCR k") + more, 0), (log_of("SELECT 16") + more, 0),
             (log_of("GET k") + more, 0), (b"*1\r\n$x\r\n" + more, 0), (log_of("SET k 2") + b"GET" + more, 27),
             (b"*0\r\n" + more, 0),
@@ -823,6 +824,40 @@ def turned_on_while_keys_are_there(chapter: int) -> None:
                 expect_all("after a restart", everything(conn), before)
         (folder.log / names[0]).write_bytes(base[:-30])
         folder.refused(names[0])
+
+
+@case(since=27, time_limit=60, perhaps="what a request has done may be longer than the request that was allowed")
+def effects_above_our_limits(chapter: int) -> None:
+    """The longest requests and values, that become longer in the log, are read again: as changes, and in a base."""
+    with Folder(chapter) as folder:
+        with folder.server("no") as server, server.connect() as conn:
+            ready(conn)
+            longest = b"x" * ((32 << 20) - len(array("set", "k", "", "px", DATED[:8])) - 7)
+            conn.ask("set", "k", longest, "px", DATED[:8], expect=OK)
+            do(conn, "append full x", f"setrange full {(32 << 20) - 1} x")
+            server.stop()
+        for turned in (False, True):
+            with folder.server("no") as server, server.connect() as conn:
+                ready(conn)
+                asks(conn, ("strlen k", len(longest)), ("strlen full", 32 << 20))
+                if not turned:
+                    do(conn, "config set appendonly no", "config set appendonly yes")
+                server.stop()
+
+
+@case(since=27, perhaps="a new file has a number, and a name, that no file before it has")
+def names_that_do_not_go_with_numbers(chapter: int) -> None:
+    """Somebody has written the manifest anew. What is new does not overwrite what is there."""
+    for name in ("appendonly.aof.2.incr.aof", "appendonly.aof.1.base.aof", "appendonly.aof.2.base.aof"):
+        with Folder(chapter) as folder:
+            folder.write(log_of("select 0", "set k v"), name)
+            with folder.server() as server, server.connect() as conn:
+                ready(conn)
+                do(conn, "incr n", "config set appendonly no", "config set appendonly yes", "incr n")
+                server.stop(signal.SIGKILL)
+            with folder.server() as server, server.connect() as conn:
+                ready(conn)
+                asks(conn, ("get n", b"2"), ("get k", b"v"))
 
 
 @case(since=27, perhaps="a base is on the disk before the manifest names it; where that fails, the old files count")

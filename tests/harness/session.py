@@ -15,7 +15,7 @@ from typing import Callable, Dict, List, Optional, Sequence, Tuple
 from . import bounded, build, redis, settings
 from .codec import codec
 from .failure import Failure
-from .process import LISTENING, Server, clean_env, free_port
+from .process import LISTENING, READY, Server, clean_env, free_port
 from .settings import ROOT, fail, limit
 
 __tracebackhide__ = settings.__tracebackhide__
@@ -414,9 +414,12 @@ class _Player:
         """What the server printed, as the session shows it, once there are `count` lines."""
         assert self.server
         with_listening = any(LISTENING.match(line) for line in self.listed.output)
-        lines = self.server.wait_log(count - with_listening, PATIENCE)
-        if with_listening:
-            lines = self.server.lines
+        with_ready = READY in self.listed.output
+        if with_ready:
+            self.server.wait_line(READY)
+        self.server.wait_log(count - with_listening - with_ready, PATIENCE)
+        lines = [line for line in self.server.lines if (with_ready or line != READY)
+                 and (with_listening or not LISTENING.match(line))]  # fmt: skip
         return self._normal("".join(line + "\n" for line in lines))
 
     def _hear_server(self, count: Optional[int] = None) -> None:

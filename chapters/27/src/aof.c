@@ -31,6 +31,7 @@
 
 enum {
     k_sync_ms = 1000,      // between two syncs, with everysec
+    k_look_ms = 10,        // between two looks whether a sync is over, while writes wait for it
     k_postpone_ms = 2000,  // how long a write waits for a sync that goes on
     k_sync_size = 8 << 20, // bytes that are written, after which a sync does not wait its second
     k_max_unsynced = 256 << 20, // bytes for which the loop waits until a sync is done
@@ -53,6 +54,7 @@ static struct {
     int error;          // why the log cannot be written, an errno; 0 where it can
     bool spoiled;    // nobody knows what is in the file behind `start`: nothing more goes into it
     int64_t tick_ms; // when there was something to be done last
+    int64_t look_ms; // when we looked last whether a sync is over for which writes wait
     int64_t wait_ms; // since when writes wait for a sync that goes on, 0 for not
     size_t delayed;  // writes that did not wait any longer
     uint64_t loaded, to_load;
@@ -252,12 +254,15 @@ static void go_on(int fd, uint64_t size) {
 // Goes on in a new file: all that is not known to be on the disk is written there, and is on the disk when
 // this returns true. If not, errno says why.
 static bool begin_anew(void) {
+    if (buf_size(&aof.unsynced) == 0) {
+        begin_batch(); // a mark, as at the start of any file
+    }
     close_batch();
     for (size_t pos = 0; pos < buf_size(&aof.unsynced);) {
         aof_batch_seal(&aof.unsynced, pos, pos, 0);
         pos = aof_batch_next(&aof.unsynced, pos);
     }
-    int fd = aof_new_file(aof_last_file()->seq + 1, &aof.unsynced, aof.fd, aof.start);
+    int fd = aof_new_file(manifest_free_seq(aof_manifest()), &aof.unsynced, aof.fd, aof.start);
     if (fd < 0) {
         return false;
     }
@@ -344,21 +349,30 @@ void aof_commit(void) {
 int64_t aof_deadline(void) {
     bool busy = aof.error || job.runs || !aof.marked || aof.written < buf_size(&aof.unsynced) ||
                 (aof.dirty && aof.policy == FSYNC_EVERYSEC);
-    return aof.fd >= 0 && busy ? aof.tick_ms + k_sync_ms - 1 : INT64_MAX;
+    if (aof.fd < 0 || !busy) {
+        return INT64_MAX;
+    }
+    return aof.wait_ms ? aof.look_ms + k_look_ms - 1 : aof.tick_ms + k_sync_ms - 1;
 }
 
 // Does what is to be done once a second: syncs, tries again what has failed, and where there is nothing else
 // to be written, says in the file how much of it is on the disk.
 void aof_tick(void) {
-    aof.tick_ms = get_monotonic_msec();
-    if (!sync_over(false)) {
+    aof.look_ms = get_monotonic_msec();
+    if (sync_over(false) && !aof.error) {
+        aof_commit();
+    }
+    if (aof.look_ms < aof.tick_ms + k_sync_ms) {
+        return; // it was for what has waited
+    }
+    aof.tick_ms = aof.look_ms;
+    if (job.runs) {
         return;
     }
     if (aof.error) {
         try_again();
         return;
     }
-    aof_commit();
     if (aof.dirty && aof.policy == FSYNC_EVERYSEC) {
         if (!job.runs && !aof.error) {
             sync_begin();
@@ -366,7 +380,9 @@ void aof_tick(void) {
     } else if (!aof.marked && !aof.error) {
         begin_batch();
         close_batch();
-        write_batches();
+        if (!write_batches() && aof.policy == FSYNC_ALWAYS) {
+            commit_always();
+        }
     }
 }
 
@@ -405,13 +421,23 @@ bool aof_begin(int64_t seq) {
     return fd >= 0;
 }
 
-// Turns the log on: it goes on behind the `size` bytes that its last file has. Returns whether that works.
-bool aof_continue(uint64_t size) {
+// Turns the log on: it goes on behind the `size` bytes that its last file has. Unless a batch is the last of
+// them, a mark follows, as in a new file. Returns whether that works.
+bool aof_continue(uint64_t size, bool behind_batch) {
     int fd = openat(aof_dir_fd(), aof_last_file()->name, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (fd < 0 || fsync(fd) < 0) {
         return false;
     }
     go_on(fd, size);
+    if (behind_batch) {
+        return true;
+    }
+    begin_batch();
+    close_batch();
+    if (!write_batches() || fdatasync(fd) < 0) {
+        return false;
+    }
+    note_synced(aof.start + aof.written);
     return true;
 }
 
@@ -456,10 +482,22 @@ int get_fsync_policy(void) {
     return (int)aof.policy;
 }
 
-// Sets it. What was written before goes by it, too.
+// Sets it. What was written before goes by it, too: from `no` it stays where that is not on the disk.
 void set_fsync_policy(int policy) {
     sync_over(true);
+    if (aof.fd >= 0 && !aof.error && aof.policy == FSYNC_NO && fdatasync(aof.fd) < 0) {
+        msg("the append-only file: fdatasync: %s, so it stays with appendfsync no",
+            strerror(errno));
+        return;
+    }
+    if (aof.fd >= 0 && !aof.error && aof.policy == FSYNC_NO) {
+        note_synced(aof.start + aof.written);
+    }
     aof.policy = (enum fsync_policy)policy;
+    if (aof.fd >= 0 && policy == FSYNC_ALWAYS) {
+        close_batch();
+        commit_always();
+    }
 }
 
 // Returns why the log cannot be written, an errno; 0 where it can.

@@ -49,6 +49,13 @@ struct manifest {
     int n;
 };
 
+// What was found.
+enum manifest_state {
+    MANIFEST_NONE,
+    MANIFEST_READ,
+    MANIFEST_BAD, // which was said
+};
+
 // What there is to say about the log: bytes of its last file, bytes that are not known to be on the disk,
 // writes that a sync has held up.
 struct aof_numbers {
@@ -67,12 +74,14 @@ bool aof_batch_right(const uint8_t *data, size_t size, uint64_t offset);
 size_t aof_batch_next(const struct buf *buf, size_t pos);
 
 // manifest.c, above deadline.c
-bool manifest_read(int dir_fd, struct manifest *manifest);
+enum manifest_state manifest_read(int dir_fd, struct manifest *manifest);
 bool manifest_write(int dir_fd, const struct manifest *manifest);
+int64_t manifest_free_seq(const struct manifest *manifest);
 struct aof_file *manifest_add(struct manifest *manifest, char type, int64_t seq);
 
 // aof_dir.c, above deadline.c
 bool aof_open_dir(void);
+bool aof_dir_is_clean(void);
 void aof_dir_start(bool wanted);
 void aof_dir_end(void);
 struct manifest *aof_manifest(void);
@@ -92,7 +101,7 @@ void aof_start(void);
 bool aof_wanted(void);
 bool aof_is_on(void);
 bool aof_begin(int64_t seq);
-bool aof_continue(uint64_t size);
+bool aof_continue(uint64_t size, bool marked);
 void aof_stop(void);
 void aof_end(void);
 int get_fsync_policy(void);

@@ -24,8 +24,10 @@ static char *parent; // owned; where the directory is, as the setting says
 static int dir_fd = -1;
 static struct manifest manifest;
 
-// Ends the program where the directory has files of a log, and no manifest: which of them count?
-static void check_no_files(void) {
+// Returns whether the directory has no files of a log. If there are some, and no manifest, says so: which of
+// them count?
+bool aof_dir_is_clean(void) {
+    bool clean = true;
     int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     for (const struct dirent *file; dir && (file = readdir(dir));) {
@@ -34,18 +36,19 @@ static void check_no_files(void) {
         if (len > 4 && strcmp(file->d_name + len - 4, ".aof") == 0 &&
             fstatat(dir_fd, file->d_name, &stat, 0) == 0 &&
             stat.st_size > k_batch_head + k_batch_tail) { // more than the mark that it begins with
-            msg("%s/%s has %s, and no manifest that names it. Write one, with the line"
-                " `file %s seq 1 type i`, or move the directory away",
+            msg("%s/%s has %s, and no manifest that names it. Write one, or move the directory"
+                " away. For each file it has a line such as"
+                " `file appendonly.aof.1.incr.aof seq 1 type i`; a base comes first, with type b",
                 parent,
                 k_dir_name,
-                file->d_name,
                 file->d_name);
-            exit(1);
+            clean = false;
         }
     }
     if (dir) {
         closedir(dir);
     }
+    return clean;
 }
 
 // Opens the directory of the log, makes it where there is none, and locks it. Returns whether that works; if
@@ -82,8 +85,9 @@ void aof_dir_start(bool wanted) {
     if (!aof_open_dir()) {
         exit(1);
     }
-    if (!manifest_read(dir_fd, &manifest)) {
-        check_no_files();
+    enum manifest_state state = manifest_read(dir_fd, &manifest);
+    if (state == MANIFEST_BAD || (state == MANIFEST_NONE && !aof_dir_is_clean())) {
+        exit(1);
     }
     if (fsync(dir_fd) < 0) { // the manifest that we go by has to stay the one
         die("fsync %s/%s", parent, k_dir_name);
@@ -125,10 +129,12 @@ const char *aof_dir(void) {
 // The order is what counts. A file is on the disk before the manifest names it. And the old one is cut before
 // the new one counts: what is in both would be done twice.
 int aof_new_file(int64_t seq, const struct buf *content, int old_fd, uint64_t old_size) {
-    struct aof_file *file = manifest_add(&manifest, 'i', seq), *old = old_fd < 0 ? NULL : file - 1;
+    struct aof_file *file = manifest_add(&manifest, 'i', seq);
     if (!file) {
+        errno = EMFILE;
         return -1;
     }
+    struct aof_file *old = old_fd < 0 ? NULL : file - 1;
     int flags = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC;
     int fd = openat(dir_fd, file->name, flags, 0644);
     bool ok = fd >= 0 && write_all(fd, buf_data(content), buf_size(content)) == 0 &&

@@ -29,6 +29,8 @@ enum {
     k_load_ms = 10,       // that are spent on it in a round
     k_say_ms = 1000,      // between two lines of progress
     k_block = 256 << 10,  // bytes that are read at once, at least
+    k_sums = 16,          // times that each byte behind a wrong one is summed, on average
+    k_batch_word = 7,     // bytes of "#BATCH:"
     k_max_comment = 1024, // bytes of a line that begins with #
     k_max_kept = 1 << 20, // bytes for which room is kept
 };
@@ -118,10 +120,12 @@ static enum piece_kind read_batch(struct piece *piece) {
     if (piece->size > 0) {
         return PIECE;
     }
-    piece->batch = true;
-    if (!have(k_batch_head)) {
-        return PIECE_CUT;
+    bool whole = memchr(buf_data(&load.buf), '\n', buf_size(&load.buf)) != NULL;
+    if (!whole && buf_size(&load.buf) < k_max_comment) {
+        return PIECE_CUT; // comment_size() would have read on
     }
+    piece->batch = load.after_batch || (buf_size(&load.buf) >= k_batch_word &&
+                                        memcmp(buf_data(&load.buf), "#BATCH:", k_batch_word) == 0);
     piece->why_bad = "a line that begins with # does not begin a batch";
     if (!aof_batch_head(buf_data(&load.buf), buf_size(&load.buf), &head)) {
         return PIECE_BAD;
@@ -143,7 +147,7 @@ static enum piece_kind read_commands(struct piece *piece) {
     bool open = false;
     *piece = (struct piece){.why_bad = "it is no command"};
     do {
-        struct resp_parser parser = {0};
+        struct resp_parser parser = {.ours = true};
         enum resp_status status = RESP_MORE;
         size_t more = k_block;
         resp_args_clear(&load.args);
@@ -231,7 +235,7 @@ static const char *do_piece(const struct piece *piece, size_t *pos) {
             *pos += comment;
             continue;
         }
-        struct resp_parser parser = {0};
+        struct resp_parser parser = {.ours = true};
         const uint8_t *data = buf_data(&load.buf) + *pos;
         resp_args_clear(&load.args);
         if (*data != '*' ||
@@ -267,8 +271,9 @@ __attribute__((noreturn)) static void refuse(uint64_t begin, uint64_t pos, const
 
 // Tells whether what is left begins with a batch that is whole, and says that more than the first `pos` bytes
 // were on the disk when it was made. Somebody may have put bytes in front of it, or taken some away: then it
-// is right for the place where they begin, or for that up to which all was on the disk.
-static bool tells_of_more(uint64_t pos) {
+// is right for the place where they begin, or for that up to which all was on the disk. Uses up *budget: where
+// that is gone, somebody has filled the file with what looks like batches, and the answer is yes.
+static bool tells_of_more(uint64_t pos, uint64_t *budget) {
     struct batch_head head;
     if (!have(k_batch_head) || !aof_batch_head(buf_data(&load.buf), buf_size(&load.buf), &head) ||
         head.synced <= pos || head.size > load.size - load.pos ||
@@ -277,14 +282,19 @@ static bool tells_of_more(uint64_t pos) {
     }
     const uint8_t *data = buf_data(&load.buf);
     size_t size = buf_size(&load.buf);
+    if (head.size > *budget) {
+        return true;
+    }
+    *budget -= head.size;
     return aof_batch_right(data, size, load.pos) || aof_batch_right(data, size, pos) ||
            aof_batch_right(data, size, head.synced);
 }
 
 // Tells whether what is at `pos` was on the disk once, as any batch from here on tells. Uses them up.
 static bool was_synced(uint64_t pos) {
+    uint64_t budget = k_sums * (load.size - pos);
     while (have(1)) {
-        if (tells_of_more(pos)) {
+        if (tells_of_more(pos, &budget)) {
             return true;
         }
         const uint8_t *data = buf_data(&load.buf),
@@ -315,8 +325,8 @@ static bool all_zeros(void) {
 // without sums, that is a command that is cut, or zeros.
 static void drop_tail(const struct piece *piece, enum piece_kind kind) {
     uint64_t pos = load.pos, n = load.size - pos;
-    bool torn =
-        is_last_file() && (kind == PIECE_CUT || piece->batch || load.after_batch || all_zeros());
+    bool ours = piece->batch || (load.after_batch && *buf_data(&load.buf) != '*');
+    bool torn = is_last_file() && (kind == PIECE_CUT || ours || all_zeros());
     go_back(pos);
     if (!torn || was_synced(pos)) {
         refuse(pos, pos, kind == PIECE_CUT ? "the file ends in the middle of it" : piece->why_bad);
@@ -382,7 +392,8 @@ static void load_end(void) {
     buf_dispose(&load.buf);
     buf_dispose(&load.reply);
     resp_args_dispose(&load.args);
-    if (base ? !aof_begin(1) : !aof_continue(size)) {
+    if (base ? !aof_begin(manifest_free_seq(aof_manifest()))
+             : !aof_continue(size, load.after_batch)) {
         die("%s/appendonlydir", aof_dir());
     }
     msg("DB loaded from append only file: %.3f seconds",

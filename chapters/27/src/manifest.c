@@ -30,6 +30,19 @@ enum {
     k_max_manifest = 1 << 20, // bytes that are read of it
 };
 
+// Returns a number that no file has, and no name of one.
+int64_t manifest_free_seq(const struct manifest *manifest) {
+    int64_t free_seq = 1;
+    for (int i = 0; i < manifest->n; i++) {
+        const struct aof_file *file = &manifest->files[i];
+        long long in_name = 0;
+        sscanf(file->name, "appendonly.aof.%lld", &in_name);
+        free_seq = file->seq >= free_seq ? file->seq + 1 : free_seq;
+        free_seq = in_name >= free_seq ? in_name + 1 : free_seq;
+    }
+    return free_seq;
+}
+
 // Adds a file to the end, named as Redis names it. Returns it, borrowed; NULL where there are too many.
 struct aof_file *manifest_add(struct manifest *manifest, char type, int64_t seq) {
     if (manifest->n == k_aof_max_files) {
@@ -73,9 +86,9 @@ static const char *read_file(const struct slice *words, size_t n, struct aof_fil
         int64_t *number = word_is(&words[i], "seq")    ? &file->seq
                           : word_is(&words[i], "size") ? &file->size
                                                        : NULL;
-        if (word_is(&words[i], "file") &&
-            (!copy_word(value, file->name, sizeof(file->name)) || strchr(file->name, '/'))) {
-            return "the name is no name of a file in this directory";
+        if (word_is(&words[i], "file") && (!copy_word(value, file->name, sizeof(file->name)) ||
+                                           strpbrk(file->name, "/ \t\r\n\"'"))) {
+            return "the name is no name of a file in this directory, or has blanks or quotes";
         }
         if (number && (!resp_parse_int(value->data, value->len, number) || *number < 0)) {
             return "a number is none";
@@ -119,22 +132,23 @@ static const char *read_line(struct manifest *manifest, const uint8_t *line, siz
     return NULL;
 }
 
-// Reads the manifest into *manifest. Returns false where there is none. Ends the program where it is
-// wrong: there is a log, and we do not know which files it has.
-bool manifest_read(int dir_fd, struct manifest *manifest) {
+// Reads the manifest into *manifest, and returns what it was. Where it is bad, there is a log, and we do not
+// know which files it has.
+enum manifest_state manifest_read(int dir_fd, struct manifest *manifest) {
     manifest->n = 0;
     int fd = openat(dir_fd, k_manifest, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
-        return false;
+        return MANIFEST_NONE;
     }
     char *text = mem_alloc(k_max_manifest);
     ssize_t size = fd < 0 ? -1 : read_full(fd, text, k_max_manifest);
-    if (size < 0) {
-        die("%s", k_manifest);
+    const char *why = size < 0                              ? strerror(errno)
+                      : size == 0 || size == k_max_manifest ? "it is empty, or too long"
+                                                            : NULL;
+    const char *end = text + (size > 0 ? size : 0);
+    if (fd >= 0) {
+        close(fd);
     }
-    close(fd);
-    const char *why = size == 0 || size == k_max_manifest ? "it is empty, or too long" : NULL;
-    const char *end = text + size;
     int number = 1;
     for (const char *line = text; !why && line < end; number++) {
         const char *next = memchr(line, '\n', (size_t)(end - line));
@@ -143,17 +157,15 @@ bool manifest_read(int dir_fd, struct manifest *manifest) {
         } else if (*line != '#') {
             why = read_line(manifest, (const uint8_t *)line, (size_t)(next - line));
         }
-        line = next + 1;
+        line = next ? next + 1 : end;
     }
     if (why) {
         msg("Bad file format: %s, line %d: %s", k_manifest, number > 1 ? number - 1 : 1, why);
-        msg("the files of the log are still there: write down their names in that file, one line "
-            "each, as"
-            " `file appendonly.aof.1.incr.aof seq 1 type i`");
-        exit(1);
+        msg("the files of the log are still there: write down their names in that file, a line for"
+            " each, as `file appendonly.aof.1.incr.aof seq 1 type i`");
     }
     free(text);
-    return true;
+    return why ? MANIFEST_BAD : MANIFEST_READ;
 }
 
 // Writes the manifest into a file of this name. Returns whether it is on the disk.

@@ -181,7 +181,8 @@ bool out_pairs(const struct places *places, bool rev, bool scores, bool nested, 
     if (!may_take(n * k_pair_cost)) {
         return false;
     }
-    size_t start = buf_size(out->buf), max_size = start + k_max_msg;
+    size_t start = buf_size(out->buf),
+           max_size = start + (aof_is_loading() ? SIZE_MAX / 2 : k_max_msg);
     reply_arr(out, scores && !nested ? n * 2 : n);
     struct znode *znode =
         n > 0 ? zset_at(places->zset, rev ? places->end - 1 : places->begin) : NULL;

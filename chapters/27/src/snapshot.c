@@ -23,9 +23,11 @@
 
 enum {
     k_max_score = 32,       // bytes of a score as text
-    k_max_pairs = 64,       // of a zadd
+    k_max_pairs = 8,        // of a zadd: with the longest names, too, it can be read again
     k_full_batch = 1 << 20, // bytes of a batch, after which another one begins
 };
+
+static const char k_temp[] = "temp-appendonly.base";
 
 // What is being written: the batch that is open in `buf` will stand at `offset` in the file.
 struct snapshot {
@@ -59,9 +61,9 @@ static void put_set(struct reply *out, const struct entry *ent) {
     struct slice key = entry_key(ent);
     const struct zset *zset = entry_zset(ent);
     size_t left = zset_size(zset);
-    for (struct znode *znode = zset_at(zset, 0); znode;
-         left -= left < k_max_pairs ? left : k_max_pairs) {
+    for (struct znode *znode = zset_at(zset, 0); znode;) {
         size_t n = left < k_max_pairs ? left : k_max_pairs;
+        left -= n;
         reply_arr(out, 2 + 2 * n);
         reply_cstr(out, "ZADD");
         reply_str(out, key.data, key.len);
@@ -117,13 +119,18 @@ static bool write_snapshot(int fd, int64_t *size) {
     return !to.error && fsync(fd) == 0;
 }
 
-// Writes the base of a new log. Returns whether it is on the disk.
+// Writes the base of a new log. Returns whether it is on the disk. It has another name until it is whole: where
+// we do not get that far, no start takes it for a part of a log.
 static bool write_base(struct aof_file *base) {
-    int fd = openat(aof_dir_fd(), base->name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    bool ok = fd >= 0 && write_snapshot(fd, &base->size);
+    int fd = openat(aof_dir_fd(), k_temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    bool ok = fd >= 0 && write_snapshot(fd, &base->size) &&
+              renameat(aof_dir_fd(), k_temp, aof_dir_fd(), base->name) == 0;
     int err = errno;
     if (fd >= 0) {
         close(fd);
+    }
+    if (!ok) {
+        unlinkat(aof_dir_fd(), k_temp, 0);
     }
     errno = err;
     return ok;
@@ -147,13 +154,14 @@ bool aof_turn(bool on) {
     if (!aof_open_dir()) {
         return false;
     }
-    manifest_read(aof_dir_fd(), manifest);
+    enum manifest_state state = manifest_read(aof_dir_fd(), manifest);
+    if (state == MANIFEST_BAD || (state == MANIFEST_NONE && !aof_dir_is_clean())) {
+        return false;
+    }
     struct manifest old = *manifest;
-    int64_t seq = old.n > 0 && old.files[0].type == 'b' ? old.files[0].seq : 0;
+    int64_t seq = manifest_free_seq(&old);
     manifest->n = 0;
-    struct aof_file *base = manifest_add(manifest, 'b', seq + 1);
-    int64_t last = old.n > 0 && old.files[old.n - 1].type == 'i' ? old.files[old.n - 1].seq : 0;
-    if (!write_base(base) || !aof_begin(last + 1)) {
+    if (!write_base(manifest_add(manifest, 'b', seq)) || !aof_begin(seq)) {
         msg("cannot turn the append-only file on: %s", strerror(errno));
         *manifest = old;
         return false;

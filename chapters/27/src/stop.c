@@ -23,7 +23,9 @@ static volatile sig_atomic_t stopping;
 // longer than we wait. All that it holds would be gone in a moment anyway.
 static void on_stop_late(int sig) {
     (void)sig;
-    _exit(0);
+    if (!aof_is_on()) { // else what has changed is written first, however long that takes
+        _exit(0);
+    }
 }
 
 // Tells the loop to stop, in two ways. The flag ends a round that is under way. But a signal may
