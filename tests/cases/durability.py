@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -446,7 +447,7 @@ def what_a_machine_leaves_at_the_end(chapter: int) -> None:
             with folder.server() as server, server.connect() as conn:
                 ready(conn)
                 asks(conn, ("get k", b"v"), ("get l", b"w" if size == len(data) else None))
-                line = next((line for line in server.log if "dropped" in line), "no line")
+                line = server.wait_line(re.compile("dropped"))
                 dropped = size + len(rest) - len(whole)
                 if any(word not in line for word in (FIRST, str(dropped), str(len(whole)))):
                     fail(f"behind byte {len(whole)} are {dropped} bytes that are no batch: {line}",
