@@ -136,8 +136,10 @@ class Site:
         for text in map(self.text, self.book):
             for view in text.views.values():
                 step = f"{text.url}#step-{view.number}", text.page.chapter
-                for name in view.names if view.number else ():
-                    self.built[program_of(view.file), name].append(step)
+                there = {item.name for item in source(view.file).items} if view.number else set()
+                for name in view.names:
+                    if name in there:  # a first version may be in a file that does not keep it
+                        self.built[program_of(view.file), name].append(step)
         entries = [self.text(path).entry for path in self.book if path != "book/README.md"]
         untold = {c: self.text(f"chapters/{c}/README.md").entry for c in chapters()}
         self.by_number = {**untold, **{e.number: e for e in entries}}  # a stage that no chapter tells of stands for it
