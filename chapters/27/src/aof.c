@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +24,6 @@
 #include "buf.h"
 #include "clock.h"
 #include "io.h"
-#include "thread_pool.h"
 
 #include "server.h"
 
@@ -60,15 +58,10 @@ static struct {
     uint64_t loaded, to_load;
 } aof = {.fd = -1, .open_batch = k_no_batch};
 
-// A sync that a worker does.
+// The sync that the worker does.
 static struct {
-    struct thread_pool pool;
-    bool pool_runs;
-    bool runs;      // it is not known to be done
-    sem_t done;     // posted by the worker
-    int fd;         // the loop's, until `done`
-    int error;      // the worker's, until `done`
-    uint64_t up_to; // bytes of the file that are on the disk then
+    int fd;
+    uint64_t up_to; // bytes of the file that are on the disk when it is done
 } job;
 
 static const char *const k_policies[] = {"no", "always", "everysec", NULL};
@@ -98,24 +91,16 @@ static int env_word(const char *name, const char *const *words, int fallback) {
 
 // ---- the sync of a worker ----
 
-static void sync_work(void *arg) {
-    (void)arg;
-    job.error = fdatasync(job.fd) < 0 ? errno : 0;
-    sem_post(&job.done);
+static int sync_work(void) {
+    return fdatasync(job.fd) < 0 ? errno : 0;
 }
 
 // Has a worker sync all that is written.
 static void sync_begin(void) {
-    if (!job.pool_runs) {
-        thread_pool_init(&job.pool, 1);
-        sem_init(&job.done, 0, 0);
-        job.pool_runs = true;
-    }
-    job.runs = true;
     job.fd = aof.fd;
     job.up_to = aof.start + aof.written;
     aof.dirty = false;
-    thread_pool_queue(&job.pool, sync_work, NULL);
+    aof_worker_begin(sync_work);
 }
 
 // Forgets the first bytes of the file, so many of them: they need not be written again.
@@ -165,17 +150,18 @@ static void spoil(int err) {
 
 // Takes note of a sync that is done; waits for it, if that is asked for. Returns whether none goes on.
 static bool sync_over(bool wait) {
-    while (job.runs && (wait ? sem_wait(&job.done) : sem_trywait(&job.done)) < 0) {
-        if (errno != EINTR) {
-            return false;
-        }
+    if (!aof_worker_is_busy()) {
+        return true;
     }
-    if (job.runs && job.error) {
-        spoil(job.error);
-    } else if (job.runs) {
+    int err = aof_worker_result(wait);
+    if (err == EINPROGRESS) {
+        return false;
+    }
+    if (err) {
+        spoil(err);
+    } else {
         note_synced(job.up_to);
     }
-    job.runs = false;
     return true;
 }
 
@@ -339,15 +325,16 @@ void aof_commit(void) {
     close_batch();
     if (aof.policy == FSYNC_ALWAYS) {
         commit_always();
-    } else if (!write_waits() && !aof.error && write_batches() && !job.runs &&
-               aof.written > k_sync_size) {
+    } else if (!write_waits() && !aof.error && write_batches() && aof.written > k_sync_size &&
+               !aof_worker_is_busy()) {
         sync_begin();
     }
 }
 
 // Returns when aof_tick() is to be called, of the monotonic clock: INT64_MAX for never.
 int64_t aof_deadline(void) {
-    bool busy = aof.error || job.runs || !aof.marked || aof.written < buf_size(&aof.unsynced) ||
+    bool busy = aof.error || aof_worker_is_busy() || !aof.marked ||
+                aof.written < buf_size(&aof.unsynced) ||
                 (aof.dirty && aof.policy == FSYNC_EVERYSEC);
     if (aof.fd < 0 || !busy) {
         return INT64_MAX;
@@ -366,7 +353,7 @@ void aof_tick(void) {
         return; // it was for what has waited
     }
     aof.tick_ms = aof.look_ms;
-    if (job.runs) {
+    if (aof_worker_is_busy()) {
         return;
     }
     if (aof.error) {
@@ -374,10 +361,8 @@ void aof_tick(void) {
         return;
     }
     if (aof.dirty && aof.policy == FSYNC_EVERYSEC) {
-        if (!job.runs && !aof.error) {
-            sync_begin();
-        }
-    } else if (!aof.marked && !aof.error) {
+        sync_begin();
+    } else if (!aof.marked) {
         begin_batch();
         close_batch();
         if (!write_batches() && aof.policy == FSYNC_ALWAYS) {
@@ -441,10 +426,11 @@ bool aof_continue(uint64_t size, bool behind_batch) {
     return true;
 }
 
-// Turns the log off, with all in it and on the disk.
-void aof_stop(void) {
+// Turns the log off, with all in it and on the disk. Returns whether that works.
+bool aof_stop(void) {
+    bool ok = true;
     if (aof.fd < 0) {
-        return;
+        return ok;
     }
     aof_commit();
     sync_over(true);
@@ -454,6 +440,7 @@ void aof_stop(void) {
         close_batch();
         write_batches();
     } else if (!begin_anew()) {
+        ok = false;
         msg("the append-only file: %zu bytes of it are lost: %s",
             buf_size(&aof.unsynced),
             strerror(errno));
@@ -463,16 +450,15 @@ void aof_stop(void) {
     aof.error = 0;
     buf_dispose(&aof.unsynced);
     aof.start = aof.written = aof.synced = 0;
+    return ok;
 }
 
-// Turns the log off at the end of the program.
-void aof_end(void) {
-    aof_stop();
-    if (job.pool_runs) {
-        thread_pool_destroy(&job.pool);
-        sem_destroy(&job.done);
-    }
+// Turns the log off at the end of the program. Returns whether all in it is on the disk.
+bool aof_end(void) {
+    bool ok = aof_stop();
+    aof_worker_end();
     aof_dir_end();
+    return ok;
 }
 
 // ---- settings and numbers ----
@@ -511,7 +497,7 @@ struct aof_numbers aof_numbers(void) {
         .size = aof.start + buf_size(&aof.unsynced),
         .unsynced = buf_size(&aof.unsynced),
         .delayed = aof.delayed,
-        .syncing = job.runs,
+        .syncing = aof_worker_is_busy(),
         .loaded = aof.loaded,
         .to_load = aof.to_load,
     };

@@ -90,6 +90,12 @@ const struct aof_file *aof_last_file(void);
 const char *aof_dir(void);
 int aof_new_file(int64_t seq, const struct buf *content, int old_fd, uint64_t old_size);
 
+// aof_worker.c, above deadline.c
+void aof_worker_begin(int (*work)(void));
+bool aof_worker_is_busy(void);
+int aof_worker_result(bool wait);
+void aof_worker_end(void);
+
 // aof.c, above deadline.c
 struct buf *aof_open_batch(void);
 bool aof_batch_is_open(void);
@@ -102,8 +108,8 @@ bool aof_wanted(void);
 bool aof_is_on(void);
 bool aof_begin(int64_t seq);
 bool aof_continue(uint64_t size, bool marked);
-void aof_stop(void);
-void aof_end(void);
+bool aof_stop(void);
+bool aof_end(void);
 int get_fsync_policy(void);
 void set_fsync_policy(int policy);
 int aof_error(void);

@@ -175,7 +175,7 @@ int main(int argc, char **argv) {
     }
 
     signal(SIGALRM, SIG_IGN); // what is left to do is short
-    aof_end();
+    bool logged = aof_end();
     conns_end();
     watch_end();
     pubsub_end();
@@ -186,4 +186,5 @@ int main(int argc, char **argv) {
     batch_end();
     entry_clear();
     lazyfree_end();
+    return logged ? 0 : 1;
 }
