@@ -1,0 +1,178 @@
+// aof.h: the append-only file
+//
+// A part of the table of contents in server.h, which includes it.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buf.h"
+#include "reply.h"
+#include "request.h"
+
+struct db;
+struct request;
+
+// When what has changed is on the disk.
+enum fsync_policy {
+    FSYNC_NO,       // whenever the kernel likes
+    FSYNC_ALWAYS,   // before the reply
+    FSYNC_EVERYSEC, // once a second
+};
+
+// The form of a batch: a line in front, commands, and a line behind them with their sum.
+enum {
+    k_batch_head = 40, // bytes: "#BATCH:" size (10 digits) " " synced (20 digits) CR LF
+    k_batch_tail = 23, // bytes: "#CRC:" sum (16 digits) CR LF
+    k_aof_max_name = 256,
+    k_aof_max_files = 1000,
+};
+
+// The name of a base until it is whole.
+static const char k_aof_temp_base[] = "temp-appendonly.base";
+
+// What is read of a batch.
+struct batch_head {
+    uint64_t size;   // bytes of its commands
+    uint64_t synced; // bytes of its file that were known to be on the disk when it was made
+};
+
+// A file of the log, as the manifest has it.
+struct aof_file {
+    char name[k_aof_max_name];
+    int64_t seq;
+    char type;    // b: all keys, as they were at one moment; i: what has changed since; h: history
+    int64_t size; // in bytes; -1 where it may still grow, or is not known
+};
+
+// All files of the log, in the order in which they are read. Behind these, files that are history: all that
+// is in them is in the base, too, so they are to be deleted.
+struct manifest {
+    struct aof_file files[k_aof_max_files];
+    int n, n_old;
+};
+
+// Why there is no new file.
+enum {
+    k_not_made = -1,
+    k_perhaps_made = -2, // nobody knows whether the manifest on the disk names it
+};
+
+// What was found.
+enum manifest_state {
+    MANIFEST_NONE,
+    MANIFEST_READ,
+    MANIFEST_BAD, // which was said
+};
+
+// What there is to say about the log: bytes of its last file, bytes that are not known to be on the disk,
+// writes that a sync has held up.
+struct aof_numbers {
+    uint64_t size, unsynced;
+    size_t delayed;
+    bool syncing;
+    uint64_t loaded, to_load; // bytes, while it is loaded
+};
+
+// What there is to say about how it is written anew.
+struct rewrite_numbers {
+    bool asked, runs, failed;
+    int64_t last_s, runs_s; // how long the last one took, and this one has; -1 for none
+    int64_t fork_us;        // how long fork() took
+    uint64_t copied;        // bytes of pages that were copied, since they changed meanwhile
+    uint64_t size_then;     // bytes of the log after the last one, or at the start
+};
+
+// aof_batch.c, above deadline.c
+void aof_batch_start(void);
+size_t aof_batch_begin(struct buf *buf);
+void aof_batch_seal(struct buf *buf, size_t pos, uint64_t offset, uint64_t synced);
+bool aof_batch_head(const uint8_t *data, size_t size, struct batch_head *head);
+bool aof_batch_right(const uint8_t *data, size_t size, uint64_t offset);
+size_t aof_batch_next(const struct buf *buf, size_t pos);
+
+// manifest.c, above deadline.c
+enum manifest_state manifest_read(int dir_fd, struct manifest *manifest);
+bool manifest_write(int dir_fd, const struct manifest *manifest);
+int64_t manifest_free_seq(const struct manifest *manifest);
+struct aof_file *manifest_add(struct manifest *manifest, char type, int64_t seq);
+
+// aof_dir.c, above deadline.c
+bool aof_open_dir(void);
+bool aof_dir_is_clean(void);
+void aof_dir_start(bool wanted);
+void aof_dir_end(void);
+struct manifest *aof_manifest(void);
+int aof_dir_fd(void);
+const struct aof_file *aof_last_file(void);
+const char *aof_dir(void);
+void aof_remove_temp(void);
+void aof_remove_old(struct manifest *manifest);
+uint64_t aof_size_before_last(void);
+int aof_new_file(struct manifest *manifest, int64_t seq, const struct buf *content, int old_fd,
+                 uint64_t old_size);
+
+// aof_worker.c, above deadline.c
+void aof_worker_begin(int (*work)(void));
+bool aof_worker_is_busy(void);
+int aof_worker_result(bool wait);
+void aof_worker_end(void);
+
+// aof.c, above deadline.c
+struct buf *aof_open_batch(void);
+bool aof_batch_is_open(void);
+bool aof_gathers(void);
+void aof_commit(void);
+int64_t aof_deadline(void);
+void aof_tick(void);
+bool sync_over(bool wait);
+bool aof_can_step(void);
+void aof_step(int64_t seq, void (*stepped)(int err));
+void aof_work(int (*work)(void), void (*done)(int err));
+void aof_want_worker(bool wanted);
+void aof_start(void);
+bool aof_wanted(void);
+bool aof_is_on(void);
+bool aof_begin(int64_t seq);
+bool aof_continue(uint64_t size, bool marked);
+bool aof_stop(void);
+bool aof_end(void);
+int get_fsync_policy(void);
+void set_fsync_policy(int policy);
+int aof_error(void);
+struct aof_numbers aof_numbers(void);
+void aof_loads(uint64_t done, uint64_t total);
+bool aof_is_loading(void);
+
+// effect.c, above deadline.c
+void effect_changed(void);
+void effect_of_expiry(int db, const struct slice *key);
+void effect_is_del(int db, const struct slice *key);
+void effect_is_persist(int db, const struct slice *key);
+void effect_is_deadline(int db, const struct slice *key, int64_t at_ms);
+void effect_is_set(int db, const struct slice *key, const struct slice *val, int64_t at_ms,
+                   bool keep_ttl);
+void effect_done(int db, const struct request *req);
+void effect_multi(void);
+bool effect_is_together(void);
+void effect_exec(void);
+
+// snapshot.c, above cycle.c
+bool write_snapshot(int fd, int64_t *size);
+
+// rewrite.c, above snapshot.c
+bool aof_turn(bool on);
+void rewrite_look(void);
+int64_t rewrite_deadline(void);
+void rewrite_stop(void);
+struct rewrite_numbers rewrite_numbers(void);
+int64_t get_rewrite_percentage(void);
+void set_rewrite_percentage(int64_t percentage);
+size_t get_rewrite_min_size(void);
+void set_rewrite_min_size(size_t size);
+void do_bgrewriteaof(struct request *req, struct reply *out);
+
+// aof_load.c, above t_command.c
+void load_start(void);
+void load_some(void);

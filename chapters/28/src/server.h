@@ -1,0 +1,512 @@
+// server.h, chapter 27: nothing is lost
+//
+// What changes is appended to a log before anybody is told of it. After a crash the log is read, and what it
+// says done again.
+//
+// The table of contents: the types that files share, then the functions that each has for others.
+// All other functions are static, and so is all state: the first lines of a file say what it owns. What
+// belongs to one subject alone is in transaction.h, pubsub.h, aof.h and settings.h.
+//
+// A file calls only those that are above it here.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "aof.h"
+#include "buf.h"
+#include "dlist.h"
+#include "hashtable.h"
+#include "pubsub.h"
+#include "reply.h"
+#include "request.h"
+#include "resp.h"
+#include "settings.h"
+#include "transaction.h"
+#include "zset.h"
+
+enum {
+    k_max_msg = 32 << 20,
+    k_turn_work = 64 << 10, // work that ends a connection's turn: see turn.c
+    k_pair_cost = 16,       // what a pair that a request passes counts for: see turn.c
+    k_read_size = 16 << 10, // a read has room for at least this many bytes
+    k_max_freed = 100000,   // keys and pairs above which they are left to the kernel at exit
+    k_lookahead = 32,       // requests of a batch that wait for memory together
+    k_long_arg = 1024,      // longer keys and names are not hashed ahead
+    k_max_address = 32,     // bytes of an address and a port as text
+    k_max_command = 32,     // letters of a command's name
+    k_command_slots = 256,  // slots in the index of commands by name, most of them free
+    k_databases = 16,
+    k_no_deadline = -1,
+    k_max_sample = 128, // keys that a step can hold, at any effort
+};
+
+// The version that we claim to be, since many clients choose what to send by it. Our commands are
+// those of Redis 7.0.
+static const char *const k_version = "7.0.0";
+
+// What a connection waits for from its client.
+enum conn_state {
+    STATE_REQ, // requests: reading
+    STATE_RES, // that it takes a reply: writing
+    STATE_BAD, // that it hangs up, after a bad message
+    STATE_END, // nothing: to be closed
+};
+
+enum value_type {
+    T_STR,
+    T_ZSET,
+};
+
+// One key and its value, in one allocation: data holds the bytes of the key, node.key_len of them,
+// then those of the value. The value of a T_ZSET is a pointer to a struct zset, which it owns.
+struct entry {
+    struct hnode node;
+    uint32_t val_len : 28;
+    uint32_t type : 3;
+    uint32_t has_deadline : 1; // which is in the table of deadlines
+    uint32_t used_s;           // when it was last used, in seconds of the wall clock
+    uint8_t data[];
+    _Static_assert(k_max_msg < 1 << 28, "val_len holds the length of any value");
+};
+
+// When the time of an entry is up. Its hash code and the length of its key are in `node`, too.
+struct deadline {
+    struct hnode node;
+    struct entry *ent; // borrowed
+    int64_t at_ms;     // of the wall clock
+};
+
+// A database.
+struct db {
+    struct hmap keys;    // all entries
+    struct hmap expires; // the deadlines of those that have one
+    size_t keys_size;    // bytes that `keys` writes for all of them
+    uint64_t cursor;     // where the cycle goes on in `expires`
+    int64_t avg_ttl_ms;  // of the keys that the cycle has seen alive
+};
+
+// What an entry is looked up by.
+struct lookup_key {
+    struct hnode node;
+    const uint8_t *key;
+};
+
+// How many lookups of keys that were to be read have found one, and how many have not. The misses of a
+// request are published when it is answered: until then, they may be taken back.
+struct lookups {
+    size_t hits, misses;
+    size_t unpublished; // bytes of misses that are still to be published
+};
+
+enum {
+    WRITE = 1 << 0,
+    READ = 1 << 1,
+    GROWS = 1 << 2 | WRITE, // takes more memory
+    ADMIN = 1 << 3,
+    FAST = 1 << 4,     // O(1), or O(log n)
+    FAMILY = 1 << 5,   // its second word says what to do
+    MEMBER = 1 << 6,   // such a second word, with the first in front
+    PRICED = 1 << 7,   // asks for all its work before it changes anything
+    AT_ONCE = 1 << 8,  // is done in a transaction, too, not put into its queue
+    SPREADS = 1 << 9,  // reaches other connections
+    HEARING = 1 << 10, // is allowed to those that listen, in version 2
+};
+
+struct request;
+
+// A command: `command` tells clients what is here, and do_request() goes by it.
+struct command {
+    const char *name; // in small letters; client|id is one of the family of client
+    int arity;        // strings, with the name itself; -n: n at least
+    unsigned flags;
+    int first, last, step; // where keys are among the arguments, -1 for the last one; 0 for nowhere
+    void (*f)(struct request *req, struct reply *out); // NULL: there is only the family
+    const char *group, *summary;
+};
+
+// A request in rbuf, parsed and not answered yet. Its strings point into rbuf, where no byte moves
+// until the batch is done.
+struct request {
+    struct conn *conn;             // who asks
+    size_t size;                   // in rbuf
+    const struct command *command; // NULL where there is none with the name
+    size_t first;                  // where its strings begin among those of the batch
+    const struct slice *args;
+    int nargs;             // 0 for an empty request, which has no reply
+    struct lookup_key key; // args[1], hashed; zero if missing or long
+};
+
+// The first requests in rbuf.
+struct batch {
+    struct request requests[k_lookahead];
+    int n;
+    size_t size;                   // of their bytes
+    bool bad;                      // what is behind them is no request
+    char error[k_resp_error_size]; // why
+    struct resp_parser rest;       // how much of the request behind them is there
+};
+
+// One connection.
+struct conn {
+    int fd;
+    struct db *db; // that it has selected
+    enum conn_state state;
+    uint32_t events; // what epoll watches it for
+    bool eof;        // the client has sent all it will send
+    bool bad;        // the client has sent a bad request, or quit: it gets no more replies
+    bool more;       // waits for us, not for its client: rbuf may hold requests for another turn
+    bool slow;       // the first of them is slow: it waits for a turn of its own
+    bool paused;     // a pause holds the first of them
+    bool no_evict;   // has asked to be kept; nobody is evicted here
+    bool resp3;      // replies are in version 3 of RESP
+    size_t dropped;  // bytes that came behind a bad message
+    struct buf rbuf; // received, not answered yet
+    struct buf wbuf; // answered, not sent yet
+    struct resp_parser parser; // how much of the first request in rbuf is there
+    struct dlist idle_node;
+    struct dlist turn_node; // in send_list; while `more` is set, in a queue for its turn
+    int64_t idle_start;     // since when it may be called idle
+    int64_t moved_ms;       // when a byte moved last
+    int64_t start_ms;       // when it was accepted
+    int64_t id;
+    char *name;                      // owned; NULL for none
+    const struct command *last;      // what it has asked for last
+    struct transaction *transaction; // owned; NULL for none
+    struct subscriber *subscriber;   // owned; NULL for none
+};
+
+// What the ends of a range are: of places, negative ones count from the end.
+enum range_by { BY_PLACE, BY_SCORE, BY_NAME };
+
+// Places in a sorted set, NULL for none: from `begin` up to before `end`.
+struct places {
+    struct zset *zset;
+    size_t begin, end;
+};
+
+// entry.c
+struct slice entry_key(const struct entry *ent);
+struct slice entry_val(const struct entry *ent);
+struct zset *entry_zset(const struct entry *ent);
+size_t entry_pairs(const struct entry *ent);
+size_t entry_listed_size(const struct entry *ent);
+bool is_small_set(const struct zset *zset);
+const char *entry_type_name(const struct entry *ent);
+
+// turn.c
+void turn_begin(bool own);
+void turn_add(size_t cost);
+void turn_add_beside(size_t cost);
+size_t turn_work(void);
+bool may_take(size_t cost);
+bool turn_done(void);
+void turn_refuse(void);
+bool turn_refused(void);
+void turn_ask(void);
+bool turn_asks(void);
+size_t turn_asked(void);
+void turn_allow(size_t cost);
+void turn_allowed(void);
+bool turn_forgive(void);
+size_t compare_budget(size_t keys_size);
+void out_long_pattern(struct reply *out);
+
+// deadline.c
+void set_now(int64_t ms);
+int64_t get_now(void);
+struct deadline *find_deadline(struct db *db, struct entry *ent);
+int64_t entry_deadline(struct db *db, struct entry *ent);
+bool is_over(int64_t at_ms);
+bool entry_expired(struct db *db, struct entry *ent);
+bool entry_clear_deadline(struct db *db, struct entry *ent);
+void entry_set_deadline(struct db *db, struct entry *ent, int64_t at_ms);
+size_t expired_listed_size(const struct db *db);
+size_t num_deadlines(void);
+bool free_deadline(struct hnode *node, void *arg);
+void deadlines_free(struct db *db);
+void deadlines_leave(const struct db *db);
+
+// lazyfree.c
+void lazyfree_start(void);
+void lazyfree_end(void);
+size_t entry_cost(const struct entry *ent);
+bool entry_fits(const struct entry *ent, size_t len);
+void entry_free(struct entry *ent);
+void block_free(void *block, size_t size);
+void db_free(struct db *db);
+
+// db.c
+void db_start(void);
+struct db *db_at(int index);
+int db_index(const struct db *db);
+void db_changed(const struct db *db, const struct slice *key, enum event event);
+size_t db_changes(void);
+struct lookups get_lookups(void);
+void set_lookups(struct lookups from);
+void forget_misses(void);
+void publish_misses(void);
+size_t num_expired(void);
+void db_reset_counts(void);
+uint64_t random_bits(void);
+struct lookup_key hash_of_key(const struct slice *key);
+struct entry *entry_add(struct db *db, struct lookup_key key, enum value_type type,
+                        const struct slice *val);
+struct zset *entry_put_zset(struct db *db, struct lookup_key key);
+struct zset *entry_add_zset(struct db *db, struct lookup_key key);
+int64_t entry_idle_s(const struct entry *ent);
+void entry_detach(struct db *db, struct entry *ent);
+void entry_attach(struct db *db, struct entry *ent, int64_t deadline_ms);
+void entry_drop(struct db *db, struct entry *ent);
+void entry_delete(struct db *db, struct entry *ent, enum event event);
+struct hnode **lookup_write(struct db *db, struct lookup_key key);
+struct entry *entry_of(struct hnode **link);
+struct entry *lookup_peek(struct db *db, struct lookup_key key);
+struct entry *lookup_read(struct db *db, struct lookup_key key);
+struct entry *entry_write(struct db *db, struct hnode **link, size_t offset,
+                          const struct slice *val);
+struct entry *entry_patch(struct db *db, struct hnode **link, size_t offset,
+                          const struct slice *val);
+struct entry *entry_set(struct db *db, struct lookup_key key, struct hnode **link,
+                        const struct slice *val);
+struct entry *entry_copy(struct db *db, struct lookup_key key, const struct entry *ent);
+void db_flush(struct db *db);
+void entry_clear(void);
+
+// cycle.c
+int64_t get_effort(void);
+void set_effort(int64_t effort);
+double stale_percent(void);
+size_t slices_cut_short(void);
+void cycle_reset_counts(void);
+void run_cycle(void);
+int64_t next_slice_ms(void);
+
+// args.c
+struct lookup_key hashed_key(const struct request *req, int i);
+struct entry *read_key(const struct request *req, int i);
+struct entry *peek_key(const struct request *req, int i);
+struct hnode **write_key(const struct request *req, int i);
+bool parse_int(const struct slice *arg, int64_t *value);
+bool parse_double(const struct slice *arg, double *value);
+bool is_word(const struct slice *arg, const char *word);
+uint8_t *small_letters(const struct slice *pattern);
+void out_bad_int(struct reply *out);
+void out_bad_double(struct reply *out);
+void out_bad_syntax(struct reply *out);
+void out_bad_arity(const char *name, struct reply *out);
+void out_bad_type(struct reply *out);
+void out_bad_time(const struct request *req, struct reply *out);
+void out_too_big(struct reply *out);
+
+// idle.c
+void idle_start(void);
+int64_t get_idle_timeout(void);
+void set_idle_timeout(int64_t ms);
+void spare_idle(struct conn *conn);
+void renew_idle(struct conn *conn);
+void conn_added(struct conn *conn);
+void conn_gone(struct conn *conn);
+const struct dlist *all_conns(void);
+size_t conns_count(void);
+size_t num_accepted(void);
+void reset_accepted(void);
+struct conn *first_idle(void);
+int64_t idle_deadline(const struct conn *conn);
+
+// pause.c
+void pause_begin(bool all, int64_t end_ms);
+void pause_end(void);
+int64_t pause_deadline(void);
+bool pause_holds(const struct command *command);
+
+// info.c
+void info_start(void);
+void count_command(void);
+__attribute__((format(printf, 2, 3))) void add_text(struct buf *text, const char *fmt, ...);
+void do_config_resetstat(struct request *req, struct reply *out);
+void do_info(struct request *req, struct reply *out);
+void do_time(struct request *req, struct reply *out);
+
+// t_string.c
+void do_get(struct request *req, struct reply *out);
+void do_set(struct request *req, struct reply *out);
+void do_setnx(struct request *req, struct reply *out);
+void do_setex(struct request *req, struct reply *out);
+void do_psetex(struct request *req, struct reply *out);
+void do_getset(struct request *req, struct reply *out);
+void do_getdel(struct request *req, struct reply *out);
+void do_getex(struct request *req, struct reply *out);
+void do_mget(struct request *req, struct reply *out);
+void do_mset(struct request *req, struct reply *out);
+void do_msetnx(struct request *req, struct reply *out);
+void do_incr(struct request *req, struct reply *out);
+void do_decr(struct request *req, struct reply *out);
+void do_incrby(struct request *req, struct reply *out);
+void do_decrby(struct request *req, struct reply *out);
+void do_append(struct request *req, struct reply *out);
+void do_strlen(struct request *req, struct reply *out);
+
+// t_range.c
+void do_getrange(struct request *req, struct reply *out);
+void do_setrange(struct request *req, struct reply *out);
+
+// t_float.c
+void do_incrbyfloat(struct request *req, struct reply *out);
+
+// t_keys.c
+void do_del(struct request *req, struct reply *out);
+void do_exists(struct request *req, struct reply *out);
+void do_touch(struct request *req, struct reply *out);
+void do_type(struct request *req, struct reply *out);
+void do_keys(struct request *req, struct reply *out);
+void do_randomkey(struct request *req, struct reply *out);
+void do_dbsize(struct request *req, struct reply *out);
+void do_flushdb(struct request *req, struct reply *out);
+void do_flushall(struct request *req, struct reply *out);
+
+// t_move.c
+bool parse_index(const struct slice *arg, const char *error, int64_t *index, struct reply *out);
+struct db *find_db(int64_t index, struct reply *out);
+void do_move(struct request *req, struct reply *out);
+void do_swapdb(struct request *req, struct reply *out);
+void do_rename(struct request *req, struct reply *out);
+void do_renamenx(struct request *req, struct reply *out);
+void do_copy(struct request *req, struct reply *out);
+
+// t_zset.c
+bool read_zset(struct request *req, struct zset **zset, struct reply *out);
+bool write_zset(struct request *req, struct zset **zset, struct reply *out);
+void do_zadd(struct request *req, struct reply *out);
+void do_zincrby(struct request *req, struct reply *out);
+void do_zrem(struct request *req, struct reply *out);
+void do_zscore(struct request *req, struct reply *out);
+void do_zmscore(struct request *req, struct reply *out);
+void do_zrank(struct request *req, struct reply *out);
+void do_zrevrank(struct request *req, struct reply *out);
+void do_zcard(struct request *req, struct reply *out);
+
+// places.c
+enum range_by range_of_command(const struct command *command);
+bool find_places(struct request *req, enum range_by by, bool swapped, struct places *places,
+                 struct reply *out);
+bool out_pairs(const struct places *places, bool rev, bool scores, bool nested, struct reply *out);
+
+// t_scan.c
+void do_scan(struct request *req, struct reply *out);
+void do_zscan(struct request *req, struct reply *out);
+
+// t_zrange.c
+void do_zcount(struct request *req, struct reply *out);
+void do_zrange(struct request *req, struct reply *out);
+void do_zquery(struct request *req, struct reply *out);
+
+// t_zrem.c
+void do_zremrange(struct request *req, struct reply *out);
+void do_zpop(struct request *req, struct reply *out);
+
+// t_expire.c
+void do_expire(struct request *req, struct reply *out);
+void do_pexpire(struct request *req, struct reply *out);
+void do_expireat(struct request *req, struct reply *out);
+void do_pexpireat(struct request *req, struct reply *out);
+void do_ttl(struct request *req, struct reply *out);
+void do_pttl(struct request *req, struct reply *out);
+void do_expiretime(struct request *req, struct reply *out);
+void do_pexpiretime(struct request *req, struct reply *out);
+void do_persist(struct request *req, struct reply *out);
+
+// t_object.c
+void do_object_encoding(struct request *req, struct reply *out);
+void do_object_idletime(struct request *req, struct reply *out);
+void do_object_refcount(struct request *req, struct reply *out);
+void do_memory_usage(struct request *req, struct reply *out);
+
+// t_conn.c
+size_t conn_address(const struct conn *conn, bool peer, char text[k_max_address]);
+void do_ping(struct request *req, struct reply *out);
+void do_echo(struct request *req, struct reply *out);
+void do_quit(struct request *req, struct reply *out);
+void do_select(struct request *req, struct reply *out);
+void do_auth(struct request *req, struct reply *out);
+void do_reset(struct request *req, struct reply *out);
+void do_hello(struct request *req, struct reply *out);
+void do_client_id(struct request *req, struct reply *out);
+void do_client_getname(struct request *req, struct reply *out);
+void do_client_setname(struct request *req, struct reply *out);
+void do_client_setinfo(struct request *req, struct reply *out);
+void do_client_info(struct request *req, struct reply *out);
+void do_client_list(struct request *req, struct reply *out);
+
+// t_client.c
+void do_client_kill(struct request *req, struct reply *out);
+void do_client_no_evict(struct request *req, struct reply *out);
+void do_client_pause(struct request *req, struct reply *out);
+void do_client_unpause(struct request *req, struct reply *out);
+
+// index.c
+void index_commands(const struct command *commands, size_t n);
+size_t num_commands(void);
+const struct command *command_at(size_t i);
+const struct command *find_command(const struct slice *name);
+const struct command *find_in_family(const struct command *family, const struct slice *word);
+void in_capitals(char text[k_max_command + 1], const char *name, size_t len);
+
+// t_command.c
+void do_command(struct request *req, struct reply *out);
+void do_command_count(struct request *req, struct reply *out);
+void do_command_list(struct request *req, struct reply *out);
+void do_command_info(struct request *req, struct reply *out);
+void do_command_docs(struct request *req, struct reply *out);
+void do_help(struct request *req, struct reply *out);
+
+// command.c
+void commands_start(void);
+void do_request(struct request *req, struct reply *out);
+
+// ahead.c
+void fetch_ahead(const struct batch *batch);
+void fetch_keys_ahead(const struct request *req);
+
+// batch.c
+bool answer_batch(struct conn *conn);
+void batch_done(void);
+void batch_end(void);
+
+// poller.c
+void poller_start(void);
+int watch(int op, int fd, uint32_t events, void *what);
+int poller_wait(size_t watched, int wait_ms);
+void *next_ready(void);
+void poller_end(void);
+
+// listener.c
+void listener_start(void);
+void listener_end(void);
+int listener_fd(void);
+bool is_listener(const void *what);
+void set_accepting(bool on);
+int64_t accept_deadline(void);
+
+// conn.c
+void conns_start(void);
+void conn_done(struct conn *conn);
+void end_turns(void);
+void send_messages(void);
+void connection_io(struct conn *conn);
+bool turns_wait(void);
+const struct dlist *last_of_more(void);
+bool serve_more(const struct dlist *last);
+void serve_slow(void);
+void serve_held(void);
+bool send_held(struct conn *conn);
+void end_held(struct conn *conn);
+bool accept_new_conn(int listen_fd);
+void conns_end(void);
+
+// stop.c
+void catch_signals(void);
+bool stop_asked(void);
+int stop_fd(void);
+void stop_end(void);

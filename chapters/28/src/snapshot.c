@@ -1,0 +1,124 @@
+// snapshot.c: all keys, as the first file of a log
+//
+// They are written as commands, as they are at one moment: who calls this has to see to it that none changes
+// meanwhile. Has no state.
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base.h"
+#include "buf.h"
+#include "hashtable.h"
+#include "hashtable_cursor.h"
+#include "intrusive.h"
+#include "io.h"
+#include "reply.h"
+#include "zset.h"
+#include "zset_rank.h"
+
+#include "server.h"
+
+enum {
+    k_max_score = 32,       // bytes of a score as text
+    k_max_pairs = 8,        // of a zadd: with the longest names, too, it can be read again
+    k_full_batch = 1 << 20, // bytes of a batch, after which another one begins
+    k_sync_size = 32 << 20, // bytes that are synced together: the disk is not to be kept for long
+};
+
+// What is being written: the batch that is open in `buf` will stand at `offset` in the file.
+struct snapshot {
+    int fd;
+    struct buf buf;
+    uint64_t offset;
+    uint64_t synced; // bytes of the file
+    struct db *db;
+    int error; // an errno; 0 while all is well
+};
+
+static void begin(struct snapshot *to) {
+    aof_batch_begin(&to->buf);
+    struct reply out = {.buf = &to->buf};
+    char index[16];
+    snprintf(index, sizeof(index), "%d", db_index(to->db));
+    reply_arr(&out, 2);
+    reply_cstr(&out, "SELECT");
+    reply_cstr(&out, index);
+}
+
+static void end(struct snapshot *to) {
+    aof_batch_seal(&to->buf, 0, to->offset, 0);
+    if (!to->error && write_all(to->fd, buf_data(&to->buf), buf_size(&to->buf)) < 0) {
+        to->error = errno;
+    }
+    to->offset += buf_size(&to->buf);
+    buf_truncate(&to->buf, 0);
+    if (!to->error && to->offset - to->synced > k_sync_size) {
+        to->error = fdatasync(to->fd) < 0 ? errno : 0;
+        to->synced = to->offset;
+    }
+}
+
+static void put_set(struct reply *out, const struct entry *ent) {
+    struct slice key = entry_key(ent);
+    const struct zset *zset = entry_zset(ent);
+    size_t left = zset_size(zset);
+    for (struct znode *znode = zset_at(zset, 0); znode;) {
+        size_t n = left < k_max_pairs ? left : k_max_pairs;
+        left -= n;
+        reply_arr(out, 2 + 2 * n);
+        reply_cstr(out, "ZADD");
+        reply_str(out, key.data, key.len);
+        for (; n > 0; n--, znode = znode_next(znode)) {
+            char score[k_max_score];
+            reply_str(out, (const uint8_t *)score, double_text(znode->score, score));
+            reply_str(out, (const uint8_t *)znode->name, znode->node.key_len);
+        }
+    }
+}
+
+static bool put_entry(struct hnode *node, void *arg) {
+    struct snapshot *to = arg;
+    struct entry *ent = container_of(node, struct entry, node);
+    struct slice key = entry_key(ent);
+    struct reply out = {.buf = &to->buf};
+    if (ent->type == T_ZSET) {
+        put_set(&out, ent);
+    } else {
+        struct slice val = entry_val(ent);
+        reply_arr(&out, 3);
+        reply_cstr(&out, "SET");
+        reply_str(&out, key.data, key.len);
+        reply_str(&out, val.data, val.len);
+    }
+    if (ent->has_deadline) {
+        uint8_t text[k_max_digits];
+        reply_arr(&out, 3);
+        reply_cstr(&out, "PEXPIREAT");
+        reply_str(&out, key.data, key.len);
+        reply_str(&out, text, int_text(entry_deadline(to->db, ent), text));
+    }
+    if (buf_size(&to->buf) > k_full_batch) {
+        end(to);
+        begin(to);
+    }
+    return !to->error;
+}
+
+// Writes all keys of all databases into a file. Returns whether they are on the disk; if not, errno says why.
+// *size is how many bytes it has then.
+bool write_snapshot(int fd, int64_t *size) {
+    struct snapshot to = {.fd = fd};
+    for (int i = 0; i < k_databases && !to.error; i++) {
+        to.db = db_at(i);
+        begin(&to);
+        hm_scan(&to.db->keys, put_entry, &to);
+        end(&to);
+    }
+    buf_dispose(&to.buf);
+    *size = (int64_t)to.offset;
+    errno = to.error;
+    return !to.error && fsync(fd) == 0;
+}
