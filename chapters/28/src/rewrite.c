@@ -1,14 +1,15 @@
 // rewrite.c: a log that stays short
 //
-// A log has all that was done, and is read for what there is. When it has become long, it is written anew:
+// A log holds everything that was ever done, and all that is needed of it is the result. When it has grown
+// long, it is written anew:
 //
-//   1  A child of fork() has the keys as they are at this moment. It begins to write them into a new base.
-//   2  The log goes on in a new file: aof_step(). What changes from now on is there.
-//   3  When both are on the disk, a manifest that names them takes the place of the old one.
-//   4  What was in front of the new file is deleted.
+//   1  fork(): the child has the keys as they are at this moment, and writes them into a new base.
+//   2  At the same moment the log goes on in a new file: aof_step(). Later changes go there.
+//   3  When both are on the disk, a new manifest that names them replaces the old one.
+//   4  The files that the new manifest no longer needs are deleted.
 //
-// A crash at any place leaves a log that is right: up to 3 the old one, which has the new file behind it. The
-// worker waits for the disk, and the child for its own, so clients wait for nothing but fork().
+// A crash at any point leaves a valid log: before 3, the old files followed by the new one. Waiting for the
+// disk is left to the worker and to the child, so clients wait for fork() alone.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -75,10 +76,10 @@ static struct {
 
 // ---- the child ----
 //
-// It has a copy of all our memory, and of our threads only the one that called fork(). What a mutex of the
-// others holds it would wait for in vain: it calls nothing that may take one. (malloc() may be called: the C
-// library takes its own locks for the time of fork().) And it has copies of all descriptors. A client would
-// not see the end of its connection, and no new server could have the port, before the child ends, too.
+// It has a copy of our memory, but only one thread: the one that called fork(). If another thread held a mutex
+// at that moment, the copy of that mutex stays locked for ever, so the child takes none. (It may call
+// malloc(): the C library holds its own locks during fork().) It also has a copy of each descriptor: until the
+// child closes them, too, no client sees the end of its connection, and no other server can have our port.
 
 static void close_all_but(int fd) {
     dup2(fd, STDERR_FILENO + 1);
@@ -89,8 +90,8 @@ static void close_all_but(int fd) {
     }
 }
 
-// Returns how many bytes of its memory the process has to itself: pages that were copied, since we or it have
-// written to them. 0 where the kernel does not tell.
+// Returns how many bytes of memory the process shares with nobody: the pages that were copied, since one of
+// the two processes has written to them. 0 where the kernel does not say.
 static uint64_t private_bytes(void) {
     FILE *file = fopen("/proc/self/smaps_rollup", "re");
     char line[128];
@@ -104,7 +105,8 @@ static uint64_t private_bytes(void) {
     return kib << 10;
 }
 
-// Writes all keys into the file, and ends. The child ends with us: a new server must not find it at work.
+// Writes all keys into the file, and exits. If the parent dies, so does the child: the next server must not
+// meet it in the same directory.
 __attribute__((noreturn)) static void run_child(int fd, pid_t parent) {
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
@@ -139,7 +141,7 @@ static void end(bool ok) {
     }
 }
 
-// Has no child any more.
+// Ends the child, if there is one.
 static void kill_child(void) {
     if (rewrite.child) {
         kill(rewrite.child, SIGKILL);
@@ -159,7 +161,7 @@ static void stepped(int err) {
     end(false);
 }
 
-// Begins: from here on the child has all that was done before, and the new file gets all that comes.
+// Begins. What was done before this moment is what the child writes, what is done later goes into the new file.
 static void begin(void) {
     pid_t parent = getpid();
     int fd = openat(aof_dir_fd(), k_aof_temp_base, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -191,7 +193,7 @@ static void begin(void) {
     aof_step(rewrite.seq, stepped);
 }
 
-// The worker's: first the base gets its name, then the manifest names it, then what it stands for goes.
+// What the worker does: the base gets its name, then the manifest names it, then the old files are deleted.
 static int put_in_place(void) {
     int dir_fd = aof_dir_fd();
     if (renameat(dir_fd, k_aof_temp_base, dir_fd, rewrite.manifest.files[0].name) < 0 ||
@@ -211,7 +213,8 @@ static void in_place(int err) {
     end(!err);
 }
 
-// Names the base, and what is behind it. All other files are history.
+// Has the worker put the base in place, with a manifest that names it and the files behind it. All others
+// are history.
 static void place(void) {
     const struct manifest *now = aof_manifest();
     struct manifest *next = &rewrite.manifest;
@@ -254,13 +257,13 @@ static void look_at_child(void) {
 
 // ---- when ----
 
-// Tells whether the log has grown enough. Cost: O(1) but once in k_look_size bytes.
+// Tells whether the log has grown enough. Cost: O(files), but O(1) if it has hardly grown since the last call.
 static bool is_long(void) {
     uint64_t last = aof_numbers().size;
     if (rewrite.numbers.size_then == 0) {
         rewrite.numbers.size_then = aof_size_before_last() + last;
     }
-    if (last - rewrite.looked_size < k_look_size) { // it may also have become smaller: another file
+    if (last - rewrite.looked_size < k_look_size) { // a new file is smaller: that wraps around
         return false;
     }
     rewrite.looked_size = last;
@@ -285,7 +288,7 @@ int64_t rewrite_deadline(void) {
     return rewrite.looked_ms + (rewrite.phase == PHASE_WRITE ? k_child_look_ms : k_worker_look_ms);
 }
 
-// To be called once a round, when all that has changed is written: begins, or goes on.
+// To be called once a round, after aof_commit(): begins a rewrite if it is time, or takes it a step further.
 void rewrite_look(void) {
     if (aof_is_on() && rewrite.phase == PHASE_NONE && (rewrite.asked || is_long())) {
         rewrite.asked = false;
@@ -308,7 +311,7 @@ void rewrite_look(void) {
     aof_want_worker(rewrite.phase == PHASE_WAIT || rewrite.phase == PHASE_READY);
 }
 
-// Gives it up, if it goes on. The old log is right, with the new file behind it.
+// Gives up a rewrite that is under way. The old files are still a valid log.
 void rewrite_stop(void) {
     kill_child();
     sync_over(true);
@@ -378,7 +381,7 @@ bool aof_turn(bool on) {
 
 // ---- settings, numbers, and the command ----
 
-// Returns by how many percent the log may grow until it is written anew, 0 for as much as it likes.
+// Returns by how many percent the log may grow until it is written anew; 0 for no limit.
 int64_t get_rewrite_percentage(void) {
     return rewrite.percentage;
 }
@@ -389,7 +392,7 @@ void set_rewrite_percentage(int64_t percentage) {
     rewrite.looked_size = UINT64_MAX; // its size is looked at in the next round
 }
 
-// Returns how many bytes the log may have in any case.
+// Returns the size in bytes up to which the log is never written anew by itself.
 size_t get_rewrite_min_size(void) {
     return rewrite.min_size;
 }
