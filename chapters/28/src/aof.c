@@ -72,7 +72,8 @@ static struct {
     void (*stepped)(int err); // called then
 } job;
 
-static bool worker_is_wanted; // for something that is no sync: no sync begins
+static void (*when_failing)(void); // NULL for nothing to be done
+static bool worker_is_wanted;      // for something that is no sync: no sync begins
 
 static const char *const k_policies[] = {"no", "always", "everysec", NULL};
 static const char *const k_yes_no[] = {"no", "yes", NULL};
@@ -143,6 +144,9 @@ static void fail(const char *what, int err) {
             " tried every second: make room, or look at the disk");
     }
     aof.error = err;
+    if (when_failing) {
+        when_failing();
+    }
 }
 
 // A sync has failed: of what was written since the last one nobody knows what is on the disk, and the kernel
@@ -370,6 +374,11 @@ static bool is_other_work(void) {
 // Has the worker do something else. It must rest. `done` is called when it has.
 void aof_work(int (*work)(void), void (*done)(int err)) {
     begin_job(work, done);
+}
+
+// From now on, `give_up` is called when the log cannot be written. It may give back what it has of the disk.
+void aof_when_failing(void (*give_up)(void)) {
+    when_failing = give_up;
 }
 
 // From now on no sync begins, so that the worker is there for something else; or that is over.

@@ -130,6 +130,7 @@ bool sync_over(bool wait);
 bool aof_can_step(void);
 void aof_step(int64_t seq, void (*stepped)(int err));
 void aof_work(int (*work)(void), void (*done)(int err));
+void aof_when_failing(void (*give_up)(void));
 void aof_want_worker(bool wanted);
 void aof_start(void);
 bool aof_wanted(void);

@@ -35,7 +35,8 @@ enum {
     k_worker_look_ms = 10,  // the same for the worker
     k_look_size = 64 << 10, // bytes by which the log grows between two looks at its size
     k_retry_ms = 60 * 1000, // after a failure, until the size is looked at again
-    k_max_fd = 1 << 16,     // descriptors that a child closes one by one, on an old kernel
+    k_max_retry_ms = 60 * k_retry_ms,
+    k_max_fd = 1 << 16, // descriptors that a child closes one by one, on an old kernel
 };
 
 enum phase {
@@ -60,15 +61,18 @@ static struct {
     struct report *report;
     int64_t seq;              // of the new base, and of the file that begins with the step
     struct manifest manifest; // the worker's, while it puts the base in its place
+    struct manifest before;   // the same: the one that it replaces
 
     int64_t began_ms;
     int64_t looked_ms;    // when we looked last whether it is time to go on
     int64_t retry_ms;     // until when the size of the log is not looked at
+    int64_t wait_ms;      // after the next failure; doubled by each, since each leaves a file more
     uint64_t looked_size; // of the last file, when its size was looked at last
     struct rewrite_numbers numbers;
     int64_t percentage; // by which the log may grow; 0 for as much as it likes
     size_t min_size;    // below which it may in any case
 } rewrite = {
+    .wait_ms = k_retry_ms,
     .numbers = {.last_s = -1},
     .percentage = 100,
     .min_size = 64 << 20,
@@ -116,8 +120,9 @@ __attribute__((noreturn)) static void run_child(int fd, pid_t parent) {
     }
     close_all_but(fd);
     bool ok = write_snapshot(STDERR_FILENO + 1, &rewrite.report->size);
-    if (!ok) {
-        msg("the append-only file: cannot be written anew: %s", strerror(errno));
+    int err = errno;
+    if (!ok && ftruncate(STDERR_FILENO + 1, 0) == 0) { // others may need the room at once
+        msg("the append-only file: cannot be written anew: %s", strerror(err));
     }
     rewrite.report->copied = private_bytes();
     _exit(ok ? 0 : 1);
@@ -132,10 +137,13 @@ static void end(bool ok) {
     rewrite.numbers.last_s = (now_ms - rewrite.began_ms) / 1000;
     if (ok) {
         rewrite.numbers.size_then = aof_size_before_last() + aof_numbers().size;
+        rewrite.wait_ms = k_retry_ms;
         msg("Background AOF rewrite finished successfully");
     } else {
         aof_remove_temp();
-        rewrite.retry_ms = now_ms + k_retry_ms;
+        rewrite.retry_ms = now_ms + rewrite.wait_ms;
+        rewrite.wait_ms =
+            rewrite.wait_ms < k_max_retry_ms / 2 ? 2 * rewrite.wait_ms : k_max_retry_ms;
         msg("Background AOF rewrite terminated with error: nothing is lost, the log goes on as it "
             "is");
     }
@@ -148,6 +156,14 @@ static void kill_child(void) {
         while (waitpid(rewrite.child, NULL, 0) < 0 && errno == EINTR) {
         }
         rewrite.child = 0;
+    }
+}
+
+// The log cannot be written: perhaps the base takes the room that it needs.
+static void give_up(void) {
+    if (rewrite.phase == PHASE_WRITE || rewrite.phase == PHASE_READY) {
+        kill_child();
+        end(false);
     }
 }
 
@@ -172,6 +188,8 @@ static void begin(void) {
         void *page = mmap(NULL, sizeof(struct report), PROT_READ | PROT_WRITE, shared, -1, 0);
         rewrite.report = page == MAP_FAILED ? NULL : page;
     }
+    signal(SIGCHLD,
+           SIG_DFL); // who started us may have it ignored: then nobody could wait for a child
     pid_t child = fd < 0 || !rewrite.report ? -1 : fork();
     if (child == 0) {
         run_child(fd, parent);
@@ -190,13 +208,16 @@ static void begin(void) {
     rewrite.child = child;
     rewrite.phase = PHASE_STEP;
     rewrite.seq = manifest_free_seq(aof_manifest());
+    aof_when_failing(give_up);
     aof_step(rewrite.seq, stepped);
 }
 
 // What the worker does: the base gets its name, then the manifest names it, then the old files are deleted.
+// Before it has its name, the old manifest calls it history: where a crash comes next, a start deletes it.
 static int put_in_place(void) {
     int dir_fd = aof_dir_fd();
-    if (renameat(dir_fd, k_aof_temp_base, dir_fd, rewrite.manifest.files[0].name) < 0 ||
+    if (!manifest_write(dir_fd, &rewrite.before) ||
+        renameat(dir_fd, k_aof_temp_base, dir_fd, rewrite.manifest.files[0].name) < 0 ||
         fsync(dir_fd) < 0 || !manifest_write(dir_fd, &rewrite.manifest)) {
         return errno;
     }
@@ -220,6 +241,10 @@ static void place(void) {
     struct manifest *next = &rewrite.manifest;
     next->n = next->n_old = 0;
     manifest_add(next, 'b', rewrite.seq)->size = rewrite.report->size;
+    rewrite.before = *now;
+    if (now->n < k_aof_max_files) {
+        manifest_add(&rewrite.before, 'b', rewrite.seq)->type = 'h';
+    }
     for (int i = 0; i < now->n; i++) {
         if (now->files[i].type == 'i' && now->files[i].seq >= rewrite.seq) {
             next->files[next->n++] = now->files[i];
@@ -263,7 +288,7 @@ static bool is_long(void) {
     if (rewrite.numbers.size_then == 0) {
         rewrite.numbers.size_then = aof_size_before_last() + last;
     }
-    if (last - rewrite.looked_size < k_look_size) { // a new file is smaller: that wraps around
+    if (last >= rewrite.looked_size && last - rewrite.looked_size < k_look_size) {
         return false;
     }
     rewrite.looked_size = last;
