@@ -56,7 +56,7 @@ struct report {
 
 static struct {
     enum phase phase;
-    bool asked;  // somebody has asked for it
+    bool asked;  // a transaction has asked for it
     pid_t child; // 0 for none
     struct report *report;
     int64_t seq;              // of the new base, and of the file that begins with the step
@@ -305,6 +305,14 @@ static bool is_long(void) {
     return true;
 }
 
+// It is to begin as soon as the worker is free.
+static void want(void) {
+    rewrite.asked = false;
+    rewrite.phase = PHASE_WAIT;
+    rewrite.looked_ms = 0;
+    rewrite.began_ms = get_monotonic_msec();
+}
+
 // Returns when rewrite_look() has something to do, of the monotonic clock: INT64_MAX for never.
 int64_t rewrite_deadline(void) {
     if (rewrite.phase == PHASE_NONE) {
@@ -316,9 +324,7 @@ int64_t rewrite_deadline(void) {
 // To be called once a round, after aof_commit(): begins a rewrite if it is time, or takes it a step further.
 void rewrite_look(void) {
     if (aof_is_on() && rewrite.phase == PHASE_NONE && (rewrite.asked || is_long())) {
-        rewrite.asked = false;
-        rewrite.phase = PHASE_WAIT;
-        rewrite.looked_ms = 0;
+        want();
     }
     if (rewrite.phase == PHASE_NONE || get_monotonic_msec() <= rewrite_deadline()) {
         return;
@@ -431,25 +437,29 @@ void set_rewrite_min_size(size_t size) {
 // Returns what there is to say about it.
 struct rewrite_numbers rewrite_numbers(void) {
     struct rewrite_numbers numbers = rewrite.numbers;
-    numbers.asked = rewrite.asked || rewrite.phase == PHASE_WAIT;
-    numbers.runs = rewrite.phase > PHASE_WAIT;
+    numbers.asked = rewrite.asked;
+    numbers.runs = rewrite.phase != PHASE_NONE;
     numbers.runs_s = numbers.runs ? (get_monotonic_msec() - rewrite.began_ms) / 1000 : -1;
     return numbers;
 }
 
-// bgrewriteaof: it begins at the end of this round, or when the worker is free
+// bgrewriteaof: it begins at the end of this round, or when the worker is free. Who waits until none is in
+// progress waits for that, too.
 void do_bgrewriteaof(struct request *req, struct reply *out) {
     (void)req;
     if (!aof_is_on()) {
         reply_err(out, "ERR the append-only file is off, or being loaded");
         return;
     }
-    if (rewrite.phase > PHASE_WAIT) {
+    if (rewrite.phase != PHASE_NONE) {
         reply_err(out, "ERR Background append only file rewriting already in progress");
         return;
     }
-    rewrite.asked = rewrite.phase == PHASE_NONE;
-    reply_status(out,
-                 effect_is_together() ? "Background append only file rewriting scheduled"
-                                      : "Background append only file rewriting started");
+    if (effect_is_together()) {
+        rewrite.asked = true;
+        reply_status(out, "Background append only file rewriting scheduled");
+        return;
+    }
+    want();
+    reply_status(out, "Background append only file rewriting started");
 }
