@@ -184,6 +184,7 @@ int aof_new_file(struct manifest *manifest, int64_t seq, const struct buf *conte
         close(fd);
     }
     manifest->n--;
+    manifest->files[manifest->n] = manifest->files[manifest->n + manifest->n_old];
     errno = err;
     return ok ? k_perhaps_made : k_not_made;
 }

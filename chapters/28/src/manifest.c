@@ -43,14 +43,16 @@ int64_t manifest_free_seq(const struct manifest *manifest) {
     return free_seq;
 }
 
-// Adds a file to the end, named as Redis names it. Returns it, borrowed; NULL where there are too many.
+// Adds a file, in front of what is history, named as Redis names it. Returns it, borrowed; NULL where there are
+// too many.
 struct aof_file *manifest_add(struct manifest *manifest, char type, int64_t seq) {
-    if (manifest->n == k_aof_max_files) {
+    if (manifest->n + manifest->n_old == k_aof_max_files) {
         msg("the log has %d files: have it written anew, by BGREWRITEAOF of redis-server, or in a"
             " new directory",
             k_aof_max_files);
         return NULL;
     }
+    manifest->files[manifest->n + manifest->n_old] = manifest->files[manifest->n];
     struct aof_file *file = &manifest->files[manifest->n++];
     *file = (struct aof_file){.seq = seq, .type = type, .size = -1};
     snprintf(file->name,

@@ -213,7 +213,8 @@ static void begin(void) {
 }
 
 // What the worker does: the base gets its name, then the manifest names it, then the old files are deleted.
-// Before it has its name, the old manifest calls it history: where a crash comes next, a start deletes it.
+// Before it has its name, the old manifest calls it history: where a crash or an error comes next, a start or
+// the next rewrite deletes it.
 static int put_in_place(void) {
     int dir_fd = aof_dir_fd();
     if (!manifest_write(dir_fd, &rewrite.before) ||
@@ -228,9 +229,8 @@ static int put_in_place(void) {
 static void in_place(int err) {
     if (err) {
         msg("the append-only file: the new base: %s", strerror(err));
-    } else {
-        *aof_manifest() = rewrite.manifest;
     }
+    *aof_manifest() = err ? rewrite.before : rewrite.manifest;
     end(!err);
 }
 
@@ -242,16 +242,18 @@ static void place(void) {
     next->n = next->n_old = 0;
     manifest_add(next, 'b', rewrite.seq)->size = rewrite.report->size;
     rewrite.before = *now;
-    if (now->n < k_aof_max_files) {
+    if (now->n + now->n_old < k_aof_max_files) {
         manifest_add(&rewrite.before, 'b', rewrite.seq)->type = 'h';
+        rewrite.before.n--;
+        rewrite.before.n_old++;
     }
     for (int i = 0; i < now->n; i++) {
         if (now->files[i].type == 'i' && now->files[i].seq >= rewrite.seq) {
             next->files[next->n++] = now->files[i];
         }
     }
-    for (int i = 0; i < now->n && next->n + next->n_old < k_aof_max_files; i++) {
-        if (now->files[i].type == 'b' || now->files[i].seq < rewrite.seq) {
+    for (int i = 0; i < now->n + now->n_old && next->n + next->n_old < k_aof_max_files; i++) {
+        if (now->files[i].type != 'i' || now->files[i].seq < rewrite.seq) {
             struct aof_file *old = &next->files[next->n + next->n_old++];
             *old = now->files[i];
             old->type = 'h';
