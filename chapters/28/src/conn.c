@@ -159,6 +159,7 @@ static void state_bad(struct conn *conn) {
 // are served: an event that is still to be served would lead to freed memory.
 void conn_done(struct conn *conn) {
     conn_gone(conn);
+    watch(EPOLL_CTL_DEL, conn->fd, 0, NULL); // close() does not, while a child has a copy of it
     close(conn->fd);
     block_free(conn->rbuf.data, conn->rbuf.cap);
     block_free(conn->wbuf.data, conn->wbuf.cap);
