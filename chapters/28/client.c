@@ -1,4 +1,4 @@
-// client.c, chapter 27: nothing is lost
+// client.c, chapter 28: a log that stays short
 //
 // Sends its arguments as one command and prints the reply; without arguments it reads commands from
 // standard input. It speaks RESP, version 3 where the server does, so it can talk to Redis as well.

@@ -1,4 +1,4 @@
-// server.h, chapter 27: nothing is lost
+// server.h, chapter 28: a log that stays short
 //
 // What changes is appended to a log before anybody is told of it. After a crash the log is read, and what it
 // says done again.
