@@ -49,6 +49,7 @@ WHOLE = {
     "waiting-for-memory": ("src/ahead.c", "fetch_ahead"), "ten-thousand-connections": ("src/main.c", "one_round"),
     "buffers-on-loan": ("src/conn.c", "connection_io"), "all-or-nothing": ("src/t_multi.c", "do_exec"),
     "who-wants-to-hear-it": ("src/inbox.c", "inbox_add"), "nothing-is-lost": ("src/aof.c", "aof_commit"),
+    "a-log-that-stays-short": ("src/rewrite.c", "begin"),
 }  # fmt: skip
 ASIDE = (20, 60)  # words
 IN_BRACKETS = 6  # words in parentheses; what needs more is an aside
