@@ -222,11 +222,15 @@ static void close_batch(void) {
     }
 }
 
+static bool has_small_batch(void) {
+    return aof.open_batch != k_no_batch &&
+           buf_size(&aof.unsynced) - (size_t)aof.open_batch < k_max_batch;
+}
+
 // Tells whether replies wait for a sync, and had better wait for what others change meanwhile: one sync is
 // for all of them.
 bool aof_gathers(void) {
-    return aof.policy == FSYNC_ALWAYS && aof.open_batch != k_no_batch &&
-           buf_size(&aof.unsynced) - (size_t)aof.open_batch < k_max_batch;
+    return aof.policy == FSYNC_ALWAYS && has_small_batch();
 }
 
 // Writes the batches that are not written. Returns whether all are: else the file ends where it did.
@@ -435,6 +439,9 @@ static bool write_waits(void) {
 void aof_commit(void) {
     if (aof.fd < 0 || aof.written == buf_size(&aof.unsynced)) {
         return;
+    }
+    if (aof.policy != FSYNC_ALWAYS && is_stepping() && has_small_batch() && !sync_over(false)) {
+        return; // few batches are quickly sealed again
     }
     close_batch();
     if (aof.policy == FSYNC_ALWAYS) {
