@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Dict, List
+from typing import Dict, List, Sequence
 
 from crash.check import Checker, failing, keep, record, scratch, told
 from crash.servers import Server as Started
@@ -28,13 +28,14 @@ PERHAPS = (
 )
 
 
-def _play(chapter: int, policy: str, rounds: int, states: int, seconds: float = 0) -> None:
-    """Records a workload, and fails where one of so many states of its disk is not what the server promises."""
+def _play(chapter: int, policy: str, rounds: int, states: int, seconds: float = 0, rewrite: str = "") -> None:
+    """Records a workload, and fails where one of so many states of its disk is not what the server promises. `rewrite`
+    is for Workload.play()."""
     if watched():
         return
     command = program(chapter, "server")
     try:
-        run = record(command, policy, rounds=rounds, seed=seed(), seconds=seconds)
+        run = record(command, policy, rounds=rounds, seed=seed(), seconds=seconds, rewrite=rewrite)
     except Trouble as trouble:
         fail(f"killed with SIGKILL while it writes, and started again: {trouble}")
     checker = Checker(run, command)
@@ -59,6 +60,16 @@ def a_crash_leaves_a_first_part(chapter: int) -> None:
     _play(chapter, "everysec", rounds=30, states=80, seconds=1.2)
 
 
+@case(since=28, inside=True, time_limit=60,
+      perhaps="each step of a rewrite leaves a log that is whole: the new file counts when it is on the disk, the base "
+              "when it and its name are, and nothing is deleted before the manifest that does without it is safe")
+def a_crash_while_the_log_is_written_anew(chapter: int) -> None:
+    """With both: server and child write at once, files come, get their names, and are deleted. Whenever the crash
+    comes, the log is whole."""
+    _play(chapter, "always", rounds=24, states=150, seconds=0.6, rewrite="bgrewriteaof")
+    _play(chapter, "everysec", rounds=30, states=80, seconds=1.2, rewrite="bgrewriteaof")
+
+
 @case(since=27, inside=True)
 def a_failing_disk_makes_no_reply_a_lie(chapter: int) -> None:
     """With `always`, where one call of the system fails: the server goes on or ends, and of the states that a crash
@@ -73,11 +84,27 @@ def a_failing_disk_makes_no_reply_a_lie(chapter: int) -> None:
         *(("fdatasync", 2, f"EIO,open:{n}:EMFILE:+") for n in (6, 7, 8)),
         ("rename", 1, "ENOSPC"), ("mkdir", 1, "EACCES"),
     )]  # fmt: skip
-    each = ((call, start, lambda: None) for call in calls for start in (0, 1))
+    _failing(chapter, calls, (0, 1))
+
+
+def _failing(chapter: int, calls: List[str], starts: Sequence[int], rewrite: str = "") -> None:
+    """Fails where the server breaks its promise since one of these calls has failed, in one of these starts."""
+    each = ((call, start, lambda: None) for call in calls for start in starts)
     where = settings.build_dir() / "crash"
-    _, wrong = failing(program(chapter, "server"), "always", each, states=6, seed=seed(), where=where)
+    _, wrong = failing(program(chapter, "server"), "always", each, states=6, seed=seed(), where=where, rewrite=rewrite)
     if wrong:
         fail(f"calls of the system that fail, with `always`:\n{wrong}")
+
+
+@case(since=28, inside=True, time_limit=60)
+def a_failing_rewrite_makes_no_reply_a_lie(chapter: int) -> None:
+    """The same, where a call of the rewrite fails, of the server's or of its child's: the old files count, or the new
+    ones, and a sync of the directory that has failed leaves open which."""
+    if watched():
+        return
+    calls = [*(f"fsync:{n}:EIO" for n in range(4, 14)), *(f"rename:{n}:EIO" for n in range(2, 6)),
+             "open:6:EMFILE", "open:8:ENOSPC", "write:8:ENOSPC", "unlink:1:EIO"]  # fmt: skip
+    _failing(chapter, calls, (0,), "bgrewriteaof")
 
 
 @case(since=27, inside=True,

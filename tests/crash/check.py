@@ -47,6 +47,7 @@ KINDS = {  # calls that are made to fail, and with what
     "open": ("EIO", "ENOSPC"), "write": ("EIO", "ENOSPC", "short"), "fdatasync": ("EIO",), "fsync": ("EIO",),
     "ftruncate": ("EIO",), "rename": ("EIO", "ENOSPC"), "unlink": ("EIO",), "mkdir": ("ENOSPC",),
 }  # fmt: skip
+REWRITE_S = 0.3  # that a workload takes at least, so that the log can be written anew in its middle
 KILL = {"always": signal.SIGKILL, "everysec": signal.SIGTERM, "no": signal.SIGTERM}  # where nothing may be lost
 JOBS = 2  # states that are checked at once
 Looked = Tuple[List[Found], str]  # what a server has on a disk, and what is wrong with it or its second start
@@ -283,7 +284,7 @@ def show(where: Path, text: str, kept: Optional[Path]) -> int:
 
 def crashes(command: Sequence[str], policy: str, n: int, seed: int, where: Path, **how: Any) -> bool:
     """Records a workload, as record() says, and plays n states of it. True where nothing is wrong."""
-    start, seconds = time.monotonic(), 0 if policy == "always" else 6
+    start, seconds = time.monotonic(), 6 if policy != "always" else 4 if how.get("rewrite") else 0
     run = record(command, policy, rounds=max(10, n // 12), seed=seed, seconds=seconds, **how)
     keep(run, command, where)
     checker = Checker(run, command)
@@ -312,16 +313,17 @@ def failing_calls(most: int, kinds: Sequence[str], starts: Sequence[int] = (0, 1
 
 
 def failing(
-    command: Sequence[str], policy: str, calls: Iterator[Call], *, states: int, seed: int, where: Path,
+    command: Sequence[str], policy: str, calls: Iterator[Call], *, states: int, seed: int, where: Path, rewrite: str = "",
 ) -> Tuple[int, str]:  # fmt: skip
-    """For each of the failing calls a workload is played, in which it fails, and so many states are checked. Returns
-    how many workloads there were, and what has gone wrong; runs in which something has are kept in folders of
-    `where`."""
+    """For each of the failing calls a workload is played, in which it fails, and so many states are checked; `rewrite`
+    is for Workload.play(). Returns how many workloads there were, and what has gone wrong; runs in which something has
+    are kept in folders of `where`."""
     wrongs, total = [], 0
     for fail, start, over in calls:
-        rounds, seconds = (8, 0) if policy == "always" else (40, 4)
+        rounds, seconds = (8, REWRITE_S if rewrite else 0) if policy == "always" else (40, 4)
+        how = {"rounds": rounds, "seconds": seconds, "rewrite": rewrite}
         try:
-            run = record(command, policy, rounds=rounds, seconds=seconds, seed=seed, fail=fail, fail_in=start)
+            run = record(command, policy, seed=seed, fail=fail, fail_in=start, **how)  # type: ignore[arg-type]
         except Trouble as trouble:
             wrongs.append(f"  with FAIL={fail} in start {start + 1}: {trouble}")
             continue
@@ -338,8 +340,9 @@ def failing(
     return total, "\n".join(wrongs)
 
 
-def kills(command: Sequence[str], policy: str, n: int, seed: int) -> bool:
-    """Starts the server n times on the same files and kills it under load. True where nothing is lost."""
+def kills(command: Sequence[str], policy: str, n: int, seed: int, rewrite: str = "") -> bool:
+    """Starts the server n times on the same files and kills it under load; `rewrite` is for Workload.play(). True where
+    nothing is lost."""
     workload, rng = Workload(8, seed), random.Random(seed)
     start, steps = time.monotonic(), 0
     with tempfile.TemporaryDirectory(prefix="kill-") as folder:  # on a disk, not in memory
@@ -353,9 +356,10 @@ def kills(command: Sequence[str], policy: str, n: int, seed: int) -> bool:
                     with Client(server) as client:
                         client.ask((b"flushall",))
                     workload = Workload(8, seed + number)
-                timer = threading.Timer(rng.uniform(0.001, 0.05), server.kill)
+                most = rng.choice([0.05, REWRITE_S]) if rewrite else 0.05
+                timer = threading.Timer(rng.uniform(0.001, most), server.kill)
                 timer.start()
-                workload.play(server, 1 << 30)
+                workload.play(server, 1 << 30, 0, rewrite)
                 timer.join()
                 steps += sum(step.end >= 0 for writer in workload.writers for step in writer.steps)
     print(f"{policy}: killed {n} times in {time.monotonic() - start:.0f} s, {steps} steps answered, nothing lost")
@@ -370,7 +374,7 @@ def main() -> int:
     parser.add_argument("--kill", type=int, default=0, metavar="N", help="kill it under load N times in a row")
     parser.add_argument("--seed", type=int, default=int(os.environ.get("TEST_SEED") or random.randrange(1 << 30)))
     parser.add_argument("--slow-ms", type=int, default=0, help="milliseconds that each fsync takes longer")
-    parser.add_argument("--rewrite", choices=list(REWRITE), default="", help="the log is made anew in the middle")
+    parser.add_argument("--rewrite", choices=list(REWRITE), default="", help="the log is written anew, again and again")
     parser.add_argument("--show", nargs=2, metavar=("FOLDER", "STATE"), help="a state of a run before, see above")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="with --show: leave its files there")
     parser.add_argument("--server", nargs=argparse.REMAINDER, help="the command of another server, at the end")
@@ -389,14 +393,15 @@ def main() -> int:
             calls = failing_calls(args.failing, list(KINDS))
             if args.policy != "always":  # these take seconds, and what is done at the start is the same
                 calls = failing_calls(min(2, args.failing), ["write", "fdatasync"], [0])
-            total, wrong = failing(command, args.policy, calls, states=8, seed=args.seed, where=where)
+            anew = args.rewrite if args.rewrite == "bgrewriteaof" else ""  # the other one may leave the log off
+            total, wrong = failing(command, args.policy, calls, states=8, seed=args.seed, where=where, rewrite=anew)
             took = time.monotonic() - start
             said = f"{total} workloads with a failing call in {took:.0f} s"
             print(f"{args.policy}, seed {args.seed}: {said}", flush=True)
             print(wrong or "  nothing is wrong")
             good = not wrong and good
         if args.kill:
-            good = kills(command, args.policy, args.kill, args.seed) and good
+            good = kills(command, args.policy, args.kill, args.seed, args.rewrite) and good
     except Trouble as trouble:
         print(f"the server, without any crash of the disk: {trouble}")
         return 1

@@ -2,17 +2,21 @@
 // files below one folder, in the order in which it does it, and when it sends something to a client.
 //
 //     RECORD_DIR      the folder
-//     RECORD_FILE     the recording; several processes may append to it, also at once
+//     RECORD_FILE     the recording; a server that is started again goes on in it
 //     FAIL            calls that fail: KIND:N:ERROR is the N-th call of this KIND; with :+ behind
 //                     it, that one and all after it; several have commas between them. KIND is
 //                     open, write, fsync, fdatasync, ftruncate, rename, unlink or mkdir; ERROR is
 //                     EIO, ENOSPC, EMFILE, EACCES, or of a write short: half of it is written
 //     SLOW_FSYNC_MS   milliseconds that each fsync or fdatasync takes longer
 //
-// A recording is a sequence of struct record, each followed by its name and its bytes. What changes
-// a file is done and recorded under one lock, so the order is the true one. An fsync is not: other
-// threads go on meanwhile, so its begin and its end are recorded. What was written before its begin
-// is on the disk after its end; what was written between, perhaps.
+// A recording is a struct shared, and from k_head on a sequence of struct record, each followed by its
+// name and its bytes. What changes a file is done and recorded under one lock, so the order is the
+// true one. An fsync is not: other threads go on meanwhile, so its begin and its end are recorded.
+// What was written before its begin is on the disk after its end; what was written between, perhaps.
+//
+// What a child of fork() does is recorded, too. The recording is a mapping that both share, so the
+// child may close all descriptors that it has, and it may be killed at any time, with the lock in
+// its hands: the next one that wants the lock is told so by the kernel, and goes on.
 //
 // Files are told apart by their inode numbers, since one keeps its number when it is renamed. Not
 // seen are mmap, fallocate, and calls that libc makes by itself: a file with a stream is looked at
@@ -25,9 +29,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
-#include <sched.h>
+#include <pthread.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -36,6 +39,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -44,7 +48,9 @@ enum {
     k_max_fds = 4096,
     k_max_rules = 8,
     k_kinds = 8,
-    k_short = -1, // in place of an errno: half of the bytes are written
+    k_head = 4096,      // bytes in front of the first record
+    k_room = 256 << 20, // bytes of a recording at most: a file has only those that are written
+    k_short = -1,       // in place of an errno: half of the bytes are written
 };
 
 enum {
@@ -60,7 +66,7 @@ struct record {
     int32_t error; // errno of a call that failed
     uint64_t ns;   // monotonic clock
     uint64_t ino;
-    uint64_t at; // write: offset; truncate: size; end: its begin, counted from p; sent: port
+    uint64_t at; // write: offset; truncate: size; begin, end: a number that both have; sent: port
     uint64_t len;
 };
 
@@ -75,11 +81,12 @@ static const char *const k_kind_names[k_kinds] = {
     "mkdir",
 };
 
-// What all processes and threads share.
-static struct {
-    atomic_flag lock;
-    uint64_t records;        // locked
-    uint64_t calls[k_kinds]; // locked: calls of each kind so far
+// What all processes and threads share. What is behind `lock` is locked.
+static struct shared {
+    uint64_t size; // bytes of all records
+    pthread_mutex_t lock;
+    uint64_t syncs;          // begun so far
+    uint64_t calls[k_kinds]; // of each kind so far
 } * g_shared;
 
 static struct {
@@ -98,7 +105,7 @@ static struct {
     uint64_t known; // stdio: bytes that are recorded
 } g_fds[k_max_fds];
 
-static int g_recording = -1;
+static bool g_records; // behind *g_shared
 static char g_dir[PATH_MAX];
 static long g_slow_ms;
 
@@ -107,36 +114,37 @@ static long g_slow_ms;
 // ---- the recording ----
 
 static void lock(void) {
-    while (atomic_flag_test_and_set(&g_shared->lock)) {
-        sched_yield();
+    if (pthread_mutex_lock(&g_shared->lock) == EOWNERDEAD) {
+        pthread_mutex_consistent(&g_shared->lock);
     }
 }
 
 static void unlock(void) {
     int saved = errno;
-    atomic_flag_clear(&g_shared->lock);
+    pthread_mutex_unlock(&g_shared->lock);
     errno = saved;
 }
 
-// Appends a record. Returns its index. Locked.
-static uint64_t note(struct record r, const char *name, const void *data) {
+// Appends a record. It is there when `size` says so. Locked.
+static void note(struct record r, const char *name, const void *data) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     r.ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
     r.name_len = (uint16_t)strlen(name);
-    struct iovec parts[] = {
-        {&r, sizeof(r)},
-        {(void *)name, r.name_len},
-        {(void *)data, data ? r.len : 0},
-    };
-    int saved = errno;
-    ssize_t n = (ssize_t)(sizeof(r) + r.name_len + parts[2].iov_len);
-    if (g_recording >= 0 &&
-        NEXT(ssize_t, "writev", int, const struct iovec *, int)(g_recording, parts, 3) != n) {
+    uint64_t n = sizeof(r) + r.name_len + (data ? r.len : 0);
+    if (!g_records) {
+        return;
+    }
+    if (n > k_room - k_head - g_shared->size) {
         abort();
     }
-    errno = saved;
-    return g_shared->records++;
+    char *to = (char *)g_shared + k_head + g_shared->size;
+    to = mempcpy(to, &r, sizeof(r));
+    to = mempcpy(to, name, r.name_len);
+    if (data) {
+        memcpy(to, data, r.len);
+    }
+    __atomic_store_n(&g_shared->size, g_shared->size + n, __ATOMIC_RELEASE);
 }
 
 // Counts a call of this kind. Returns 0, or what it is to fail with. Locked.
@@ -198,12 +206,37 @@ static void add_rule(char *text) {
     g_rules[g_n_rules++].and_after = *after;
 }
 
+// Maps what is shared, in front of the recording if there is to be one.
+static void share(const char *file) {
+    int flags = O_RDWR | O_CREAT | O_CLOEXEC;
+    int fd =
+        file ? NEXT(int, "openat", int, const char *, int, ...)(AT_FDCWD, file, flags, 0600) : -1;
+    int how = file ? MAP_SHARED : MAP_SHARED | MAP_ANONYMOUS;
+    if (file && NEXT(int, "ftruncate", int, off_t)(fd, k_room) < 0) {
+        abort();
+    }
+    void *at = mmap(NULL, file ? k_room : k_head, PROT_READ | PROT_WRITE, how, fd, 0);
+    if (at == MAP_FAILED) {
+        abort();
+    }
+    if (file) {
+        NEXT(int, "close", int)(fd);
+    }
+    g_shared = at;
+    g_records = file;
+    memset(g_shared->calls, 0, sizeof(g_shared->calls));
+    pthread_mutexattr_t attr;
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&g_shared->lock, &attr);
+}
+
 __attribute__((constructor)) static void begin(void) {
     const char *dir = getenv("RECORD_DIR"), *file = getenv("RECORD_FILE"),
                *slow = getenv("SLOW_FSYNC_MS");
-    g_shared =
-        mmap(NULL, sizeof(*g_shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (g_shared == MAP_FAILED || !dir || !realpath(dir, g_dir)) {
+    share(file);
+    if (!dir || !realpath(dir, g_dir)) {
         abort();
     }
     g_slow_ms = slow ? strtol(slow, NULL, 10) : 0;
@@ -212,11 +245,7 @@ __attribute__((constructor)) static void begin(void) {
         add_rule(rule);
     }
     free(rules);
-    if (file) {
-        int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
-        g_recording = NEXT(int, "openat", int, const char *, int, ...)(AT_FDCWD, file, flags, 0600);
-        note((struct record){.op = 'p'}, "", NULL);
-    }
+    note((struct record){.op = 'p'}, "", NULL);
 }
 
 // ---- names ----
@@ -362,6 +391,52 @@ int close(int fd) {
     int rv = NEXT(int, "close", int)(fd);
     unlock();
     return rv;
+}
+
+// As the descriptor `from` is, `to` is now.
+int dup2(int from, int to) {
+    lock();
+    int rv = NEXT(int, "dup2", int, int)(from, to);
+    if (rv >= 0 && rv < k_max_fds && from != to) {
+        g_fds[rv].ours = false;
+        if (ours(from)) {
+            g_fds[rv] = g_fds[from];
+        }
+    }
+    unlock();
+    return rv;
+}
+
+// From `first` to `last` no descriptor is open any more.
+static void closed(unsigned first, unsigned last) {
+    lock();
+    for (unsigned fd = first; fd <= last && fd < k_max_fds; fd++) {
+        g_fds[fd].ours = false;
+    }
+    unlock();
+}
+
+int close_range(unsigned first, unsigned last, int flags) {
+    closed(first, last);
+    return NEXT(int, "close_range", unsigned, unsigned, int)(first, last, flags);
+}
+
+// Where libc has no close_range(), a program calls the kernel.
+long syscall(long number, ...) {
+    long args[6];
+    va_list more;
+    va_start(more, number);
+    for (int i = 0; i < 6; i++) {
+        args[i] = va_arg(more, long);
+    }
+    va_end(more);
+#ifdef SYS_close_range
+    if (number == SYS_close_range) {
+        closed((unsigned)args[0], (unsigned)args[1]);
+    }
+#endif
+    long (*next)(long, ...) = NEXT(long, "syscall", long, ...);
+    return next(number, args[0], args[1], args[2], args[3], args[4], args[5]);
 }
 
 // A descriptor of ours gets a stream.
@@ -554,7 +629,8 @@ static int sync_file(int fd, const char *kind) {
     lock();
     catch_up(fd);
     int error = fails(kind);
-    uint64_t ino = g_fds[fd].ino, begun = note((struct record){.op = 'b', .ino = ino}, kind, NULL);
+    uint64_t ino = g_fds[fd].ino, number = ++g_shared->syncs;
+    note((struct record){.op = 'b', .ino = ino, .at = number}, kind, NULL);
     unlock();
     if (g_slow_ms > 0) {
         struct timespec time = {g_slow_ms / 1000, g_slow_ms % 1000 * 1000000};
@@ -563,7 +639,7 @@ static int sync_file(int fd, const char *kind) {
     int rv = error ? -1 : next(fd);
     error = error || rv == 0 ? error : errno;
     lock();
-    note((struct record){.op = 'e', .ino = ino, .at = begun, .error = error}, kind, NULL);
+    note((struct record){.op = 'e', .ino = ino, .at = number, .error = error}, kind, NULL);
     unlock();
     errno = error ? error : errno;
     return rv;

@@ -31,7 +31,7 @@ def recorder() -> str:
         folder.mkdir(parents=True, exist_ok=True)
         mine = f"{library}.{os.getpid()}.{threading.get_ident()}"
         compiler = shlex.split(os.environ.get("CC", "cc"))
-        words = ["-std=gnu11", "-O2", "-Wall", "-shared", "-fPIC", str(source), "-o", mine, "-ldl"]
+        words = ["-std=gnu11", "-O2", "-Wall", "-shared", "-fPIC", "-pthread", str(source), "-o", mine, "-ldl"]
         subprocess.run([*compiler, *words], check=True)
         os.replace(mine, library)
     return str(library)

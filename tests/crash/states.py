@@ -25,12 +25,14 @@ from __future__ import annotations
 import itertools
 import random
 import struct
+import sys
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 SECTOR = 512
 CHECKPOINT = 32  # writes of a file; see _writes_of()
 HEAD = struct.Struct("=cBHiQQQQ")  # struct record
+FIRST = 4096  # where the first one is in a recording; how long all are is said at its beginning
 CREATED, TRUNCATED = 1, 2
 NEVER = 1 << 62
 MANY_NAMES = 4  # of so many open names every subset is tried; of more, all, none, and each one lost or kept alone
@@ -39,7 +41,8 @@ Disk = Dict[str, Optional[bytes]]  # names relative to the folder -> bytes, None
 
 
 class Record(NamedTuple):
-    """One of a recording: struct record. `size` is that of data, or of what was sent."""
+    """One of a recording: struct record. `size` is that of data, or of what was sent; `at`, of the end of an fsync, the
+    index of its begin."""
 
     op: str
     flags: int
@@ -90,14 +93,19 @@ class State(NamedTuple):
 
 def read_records(path: Path) -> List[Record]:
     """All of a recording, in the order in which it happened."""
-    data, at, first = path.read_bytes(), 0, 0
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), sys.byteorder)
+        file.seek(FIRST)
+        data = file.read(size)
+    at, begins = 0, {}
     found: List[Record] = []
     while at < len(data):
         op, flags, name_len, error, ns, ino, where, size = HEAD.unpack_from(data, at)
         start = at + HEAD.size + name_len
         at = start + (size if op in b"wr" else 0)
-        first = len(found) if op == b"p" else first
-        where += first if op == b"e" else 0
+        if op == b"b":
+            begins[where] = len(found)
+        where = begins[where] if op == b"e" else where
         name = data[start - name_len : start].decode()
         found.append(Record(op.decode(), flags, error, ns, ino, where, size, name, data[start:at]))
     return found

@@ -20,6 +20,8 @@ REWRITE: Dict[str, List[Words]] = {
     "bgrewriteaof": [(b"bgrewriteaof",)],
     "off-and-on": [(b"config", b"set", b"appendonly", value) for value in (b"no", b"yes")],
 }
+REWRITE_ROUNDS = 12  # in one of so many rounds the log is written anew
+GOES_ON = (b"aof_rewrite_in_progress:1", b"aof_rewrite_scheduled:1")  # in what INFO says
 Keys = Dict[bytes, object]  # key -> what it holds, with its deadline
 
 
@@ -202,8 +204,9 @@ class Workload:
         self._rng = random.Random(seed)
 
     def play(self, server: Server, rounds: int, pause: float = 0, rewrite: str = "") -> bool:
-        """Each round, some writers send some steps each, and wait for the replies. In the middle the log may be
-        made anew, as REWRITE says. Returns whether the server has answered all of them: it may have ended by itself."""
+        """Each round, some writers send some steps each, and wait for the replies. The log may be written anew now and
+        then, as REWRITE says, once at least. Returns whether the server has answered all of them: it may have ended by
+        itself."""
         clients: Dict[Writer, Client] = {}
         try:
             for writer in self.writers:
@@ -211,7 +214,7 @@ class Workload:
                 clients[writer].ask(writer.database)
             for number in range(rounds):
                 time.sleep(pause)
-                if rewrite and number == rounds // 2:
+                if rewrite and (number == rounds // 2 or self._rng.random() < 1 / REWRITE_ROUNDS):
                     clients[self.writers[0]].ask(*REWRITE[rewrite])
                 sent = []
                 for writer in self._rng.sample(self.writers, self._rng.choice([1, len(self.writers)])):
@@ -224,7 +227,7 @@ class Workload:
                         step.replies = [client.reply() for _ in step.requests]
                         step.end = client.taken
             for client in clients.values():  # when this is answered, the recorder knows of all that was before
-                while b"aof_rewrite_in_progress:1" in bytes(client.ask((b"info", b"persistence"))[0]):  # type: ignore
+                while any(word in client.ask((b"info", b"persistence"))[0] for word in GOES_ON):  # type: ignore
                     time.sleep(0.001)
         except Trouble:
             return False

@@ -1,11 +1,18 @@
-"""The model of the crash lab (tests/crash/states.py) on made-up recordings: what stays, and what may be lost."""
+"""The model of the crash lab (tests/crash/states.py) on made-up recordings: what stays, and what may be lost; and its
+recorder, where a program has a child."""
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import List, Set
 
 import pytest
 
-from crash.states import CREATED, Disk, Record, Recording, State
+from crash.servers import recorder
+from crash.states import CREATED, Disk, Record, Recording, State, read_records
+from harness import limit
 
 pytestmark = pytest.mark.inside
 EIO = 5
@@ -89,3 +96,51 @@ def test_states_have_names_and_a_repeatable_order() -> None:
     assert names == again != other
     assert [str(State.parse(name)) for name in names] == names
     assert {"4:cut.2.512:all", "4:zeros.2.1536:all", "4:none:all", "4:all:lost.1"} <= set(names)
+
+
+# ---- the recorder, and a child of fork() ----
+
+
+def recorded(program: str, folder: Path) -> List[Record]:
+    """What a program of Python does to the files of its folder."""
+    files, recording = folder / "files", folder / "recording"
+    files.mkdir()
+    env = {**os.environ, "LD_PRELOAD": recorder(), "RECORD_DIR": str(files), "RECORD_FILE": str(recording)}
+    subprocess.run([sys.executable, "-c", program], cwd=files, env=env, check=True, timeout=limit(20))
+    return read_records(recording)
+
+
+def test_a_child_is_recorded_when_it_has_closed_what_it_has(tmp_path: Path) -> None:
+    records = recorded("""if True:
+        import os
+        log, base = (os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND) for name in "lb")
+        if os.fork() == 0:
+            os.dup2(base, log)
+            os.closerange(log + 1, 1 << 16)
+            os.write(log, b"of the child")
+            os.fsync(log)
+            os._exit(0)
+        os.wait()
+        os.write(log, b"of the parent")
+    """, tmp_path)
+    log, base = (record.ino for record in records if record.op == "o")
+    done = [(record.op, record.ino, record.data) for record in records[3:]]
+    expected = [("w", base, b"of the child"), ("b", base, b""), ("e", base, b""), ("w", log, b"of the parent")]
+    assert done == expected and records[5].at == 4  # the end knows its begin
+
+
+def test_a_child_may_be_killed_at_any_time(tmp_path: Path) -> None:
+    records = recorded("""if True:
+        import os, time
+        fd = os.open("f", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        for _ in range(30):
+            child = os.fork()
+            while child == 0:
+                os.write(fd, b"x" * 20_000)
+            time.sleep(0.002)
+            os.kill(child, 9)
+            os.wait()
+            os.write(fd, b"end")
+    """, tmp_path)
+    assert sum(record.data == b"end" for record in records) == 30
+    assert any(record.size == 20_000 for record in records)

@@ -31,8 +31,9 @@ redis-check: ; @$(need)$(side_by_side) build-$(speaks_resp) && SERVER=redis-serv
 has_log := $(lastword $(patsubst chapters/%/src/aof.h,%,$(wildcard chapters/[0-9][0-9]/src/aof.h)))
 crash_lab = $(python) tests/crash/check.py --policy $$policy $1 $(ARGS) --server $(or $(SERVER),$(B)/$(has_log)/server) || failed=1
 on_policies = $(call built,build-$(has_log)) && { failed=0; for policy in always everysec; do $(call crash_lab,$1); done; exit $$failed; }
-crash: ; @$(call on_policies,--states 5000 --failing 40 $(if $(SERVER),,--rewrite off-and-on))
-kill9: ; @$(call on_policies,--kill 1000)
+rewrites := $(if $(SERVER),,--rewrite $(if $(wildcard chapters/$(has_log)/src/rewrite.c),bgrewriteaof,off-and-on))
+crash: ; @$(call on_policies,--states 5000 --failing 40 $(rewrites))
+kill9: ; @$(call on_policies,--kill 1000 $(rewrites))
 
 # Memory of the lab programs, and what each is given.
 args.avl_show = 4 2 6 1 3 5 7 -4 -1
