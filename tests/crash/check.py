@@ -313,7 +313,8 @@ def failing_calls(most: int, kinds: Sequence[str], starts: Sequence[int] = (0, 1
 
 
 def failing(
-    command: Sequence[str], policy: str, calls: Iterator[Call], *, states: int, seed: int, where: Path, rewrite: str = "",
+    command: Sequence[str], policy: str, calls: Iterator[Call], *, states: int, seed: int, where: Path,
+    rewrite: str = "",
 ) -> Tuple[int, str]:  # fmt: skip
     """For each of the failing calls a workload is played, in which it fails, and so many states are checked; `rewrite`
     is for Workload.play(). Returns how many workloads there were, and what has gone wrong; runs in which something has

@@ -1,0 +1,35 @@
+"""Chapter 28: a log that stays short. It is written anew as the keys are now, while clients are served."""
+from __future__ import annotations
+
+import pytest
+
+from cases import Case, earlier, new
+from harness import check_session
+
+# What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
+# python3 tests/tools/play.py --show 28. The rules are in book/protocol.md.
+OURS = pytest.mark.ours("Redis has other files, and begins a rewrite when there is no log, too")
+SESSIONS = [
+    "28-demo", pytest.param("28-rewrite", marks=OURS), "28-automatic", "28-never",
+    # what can be asked, set, and refused
+    "28-info", "28-config", "28-refused", pytest.param("28-off", marks=OURS),
+    # what a crash leaves
+    pytest.param("28-restart", marks=OURS),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_session(name: str) -> None:
+    check_session(name)
+
+
+# What no transcript can say, a child that is killed, a disk that is full, who waits: tests/cases/, since=28.
+@pytest.mark.parametrize("case", new(28))
+def test_new(case: Case) -> None:
+    case(28)
+
+
+# All that came before, as far as it still holds.
+@pytest.mark.parametrize("case", earlier(28))
+def test_earlier(case: Case) -> None:
+    case(28)
