@@ -421,6 +421,7 @@ void load_start(void) {
     aof_loads(0, load.total + 1);
     set_now(get_wall_msec());
     open_file();
+    load_some(); // a short log is loaded before anybody is served
 }
 
 // Loads for some milliseconds. When all is loaded, what changes is logged again.
