@@ -1,44 +1,37 @@
-// disk.c: preloaded into a server (LD_PRELOAD), it makes calls fail, in the server or in its child,
-// and holds that child, when a test says so: in the file that DISK_FILE names (cases/rewrite.py).
+// disk.c: preloaded into a server (LD_PRELOAD), it lets a test decide how long fdatasync() takes, and
+// whether it fails (EIO), by the file that DISK_FILE names (cases/syncs.py). A call that is held goes
+// on by itself after 30 seconds.
+//
+// While a call is held, it also looks at the alarm of the process (setitimer): `alarm` is 1 once that
+// is set, and 2 when it has gone off.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/types.h>
+#include <sys/time.h>
 #include <unistd.h>
 
-enum hold {
-    HOLD_NONE,
-    HOLD_AT_FORK, // the child has all descriptors of the server
-    HOLD_AT_WRITE,
-};
-
 struct shared {
-    char kind[16];        // of the calls that are counted
-    _Atomic int64_t left; // calls of this kind until one fails; 0 for none
-    int64_t in_child;     // whose calls these are
-    int64_t error;        // the errno that they fail with
-    int64_t hold;         // where the child stops itself
-    int64_t slow_ms;      // that each fsync takes longer
+    _Atomic int64_t hold;   // 0; or 1, set by the test: hold the next call; or 2: it is held
+    _Atomic int64_t fail;   // so many calls fail, of those that begin now
+    _Atomic int64_t calls;  // that have begun
+    _Atomic int64_t over;   // that are over
+    _Atomic int64_t synced; // bytes that the file had when the last call began that did not fail
+    _Atomic int64_t alarm;
 };
 
 static struct shared *g_shared;
-static bool g_is_child;
 
 __attribute__((constructor)) static void open_file(void) {
     const char *name = getenv("DISK_FILE");
-    int (*next)(int, const char *, int, ...) = dlsym(RTLD_NEXT, "openat");
-    int fd = name ? next(AT_FDCWD, name, O_RDWR | O_CLOEXEC) : -1;
+    int fd = name ? open(name, O_RDWR) : -1;
     void *p = mmap(NULL, sizeof(*g_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED) {
         abort();
@@ -47,72 +40,49 @@ __attribute__((constructor)) static void open_file(void) {
     close(fd);
 }
 
-// Tells whether this call fails, with errno.
-static bool fails(const char *kind) {
-    if (g_shared->left == 0 || g_is_child != g_shared->in_child ||
-        strcmp(kind, g_shared->kind) != 0) {
-        return false;
+static void look_at_alarm(void) {
+    struct itimerval left;
+    getitimer(ITIMER_REAL, &left);
+    if (left.it_value.tv_sec > 0 || left.it_value.tv_usec > 0) {
+        g_shared->alarm = 1;
+    } else if (g_shared->alarm == 1) {
+        g_shared->alarm = 2;
     }
-    if (g_shared->left > 1) {
-        g_shared->left--;
-        return false;
+}
+
+static void hold(void) {
+    int64_t asked = 1;
+    if (!atomic_compare_exchange_strong(&g_shared->hold, &asked, 2)) {
+        return;
     }
-    g_shared->left = 0;
-    errno = (int)g_shared->error;
-    return true;
-}
-
-pid_t fork(void) {
-    pid_t (*next)(void) = dlsym(RTLD_NEXT, "fork");
-    pid_t child = next();
-    g_is_child = g_is_child || child == 0;
-    if (child == 0 && g_shared->hold == HOLD_AT_FORK) {
-        raise(SIGSTOP);
+    for (int ms = 0; g_shared->hold == 2 && ms < 30000; ms++) {
+        look_at_alarm();
+        usleep(1000);
     }
-    return child;
 }
 
-int openat(int dir_fd, const char *name, int flags, ...) {
-    int (*next)(int, const char *, int, ...) = dlsym(RTLD_NEXT, "openat");
-    va_list more;
-    va_start(more, flags);
-    mode_t mode = flags & O_CREAT ? va_arg(more, mode_t) : 0;
-    va_end(more);
-    return fails("open") ? -1 : next(dir_fd, name, flags, mode);
-}
-
-int openat64(int dir_fd, const char *name, int flags, ...) __attribute__((alias("openat")));
-
-ssize_t write(int fd, const void *data, size_t n) {
-    ssize_t (*next)(int, const void *, size_t) = dlsym(RTLD_NEXT, "write");
-    if (g_is_child && g_shared->hold == HOLD_AT_WRITE) {
-        raise(SIGSTOP);
+static int sync_file(int fd) {
+    int (*next)(int) = dlsym(RTLD_NEXT, "fdatasync");
+    struct stat st;
+    int64_t size = fstat(fd, &st) == 0 ? st.st_size : -1;
+    bool fails = g_shared->fail > 0;
+    g_shared->fail -= fails;
+    g_shared->calls++;
+    hold();
+    if (fails) {
+        errno = EIO;
+        return -1;
     }
-    struct stat stat;
-    bool is_file = fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode);
-    return is_file && fails("write") ? -1 : next(fd, data, n);
-}
-
-static int sync_file(int fd, const char *kind) {
-    int (*next)(int) = dlsym(RTLD_NEXT, kind);
-    usleep((useconds_t)g_shared->slow_ms * 1000);
-    return fails(kind) ? -1 : next(fd);
-}
-
-int fsync(int fd) {
-    return sync_file(fd, "fsync");
+    int rv = next(fd);
+    if (rv == 0) {
+        g_shared->synced = size;
+    }
+    return rv;
 }
 
 int fdatasync(int fd) {
-    return sync_file(fd, "fdatasync");
-}
-
-int ftruncate(int fd, off_t size) {
-    int (*next)(int, off_t) = dlsym(RTLD_NEXT, "ftruncate");
-    return fails("ftruncate") ? -1 : next(fd, size);
-}
-
-int renameat(int from_dir, const char *from, int to_dir, const char *to) {
-    int (*next)(int, const char *, int, const char *) = dlsym(RTLD_NEXT, "renameat");
-    return fails("rename") ? -1 : next(from_dir, from, to_dir, to);
+    int rv = sync_file(fd), err = errno;
+    g_shared->over++;
+    errno = err;
+    return rv;
 }

@@ -4,6 +4,7 @@ What is looked at are symbols, as nm shows them in the object files: what a file
 """
 from __future__ import annotations
 
+import fcntl
 import functools
 import os
 import re
@@ -14,6 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Sequence, Set
 
+import compiled
 from harness import fail, settings
 from harness.build import sources
 from harness.settings import limit, needs
@@ -84,14 +86,23 @@ def calls_down(found: Dict[str, Symbols], order: Sequence[str]) -> List[str]:
 
 @functools.lru_cache(maxsize=None)
 def objects(chapter: int) -> Dict[str, Symbols]:
-    """The symbols of each file of the server."""
+    """The symbols of each file of the server, which are looked up once for all pytests."""
     needs("nm")
-    folder = sources(chapter)
-    compiler = shlex.split(os.environ.get("CC") or "cc")
-    words = [*compiler, "-std=gnu11", "-O0", f"-I{folder.parents[1] / 'common'}", "-c"]
-    with tempfile.TemporaryDirectory() as out:
-        run([*words, *map(str, sorted(folder.glob("src/*.c")))], Path(out))
-        return symbols(run(["sh", "-c", "nm -A *.o"], Path(out)))
+    folder, common = sources(chapter), sources(chapter).parents[1] / "common"
+    files = sorted(folder.glob("src/*.c"))
+    read = [(path.name, path.read_bytes()) for path in [*files, *folder.glob("src/*.h"), *common.glob("*.h")]]
+    words = ["-std=gnu11", "-O0", "-c"]
+
+    def list_them(target: Path) -> None:
+        with tempfile.TemporaryDirectory() as out:
+            run([*compiled.compiler(), *words, f"-I{common}", *map(str, files)], Path(out))
+            target.write_text(run(["sh", "-c", "nm -A *.o"], Path(out)))
+
+    kept = settings.build_dir() / "symbols"
+    kept.mkdir(parents=True, exist_ok=True)
+    with open(kept / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the cases of a chapter may run at once
+        return symbols(compiled.keep(compiled.place(kept, words, sorted(read)), list_them).read_text())
 
 
 def run(words: Sequence[str], folder: Path) -> str:

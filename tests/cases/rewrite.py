@@ -46,7 +46,7 @@ KEYS = 200_000
 
 
 class Disk:
-    """What the calls of a server, and of its child, come to (cases/disk.c): Disk().env goes to start()."""
+    """What the calls of a server, and of its child, come to (cases/calls.c): Disk().env goes to start()."""
 
     def __init__(self, hold: int = 0) -> None:
         self.file = tempfile.NamedTemporaryFile()
@@ -54,7 +54,7 @@ class Disk:
         self.file.flush()
         os.chmod(self.file.name, 0o666)  # the server may run as another user
         self.map = mmap.mmap(self.file.fileno(), 64)
-        self.env = {"DISK_FILE": self.file.name, **preload("disk")}
+        self.env = {"DISK_FILE": self.file.name, **preload("calls")}
         self.hold(hold)
 
     def hold(self, where: int) -> None:

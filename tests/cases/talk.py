@@ -351,7 +351,7 @@ def bulk(conn: Conn, requests: Numbered, reply: object) -> None:
     answer = answered(conn.chapter, reply, *requests.words)
     for i in range(0, len(data), 1000):
         part = data[i : i + 1000]
-        conn.send(b"".join(part))
+        conn.send(b"".join(part), list(map(len, part)))
         conn.expect_bytes(answer * len(part))
 
 

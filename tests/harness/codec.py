@@ -178,7 +178,7 @@ class Resp(Language):
 
     def request(self, *args: Arg) -> bytes:
         """A request. `keys` of the chapters before is `keys *`."""
-        if [wire.to_bytes(arg).lower() for arg in args] == [b"keys"]:
+        if len(args) == 1 and wire.to_bytes(args[0]).lower() == b"keys":
             args = (*args, b"*")
         return resp.array(*redis.spoken(args))
 
@@ -232,7 +232,7 @@ class Resp(Language):
     def request_end(self, data: bytes, at: int = 0) -> int:
         """Where the request ends that begins there; -1 where it is not whole, or is none."""
         with suppress(WireError):
-            return resp.take_request(data, at, limit=LONGEST)[1]
+            return resp.request_end(data, at, limit=LONGEST)
         return -1
 
     def announced(self, data: bytes) -> int:
@@ -253,11 +253,12 @@ class Resp(Language):
 
     def expected(self, value: object, request: Optional[bytes]) -> object:
         """What a case expects, as RESP has it."""
+        value = self.later(value)
         words: List[bytes] = []
-        if request:
+        if request and resp.depends_on_words(value):
             with suppress(WireError):
                 words = redis.meant(resp.take_request(request, limit=LONGEST)[0])
-        return self._expected(value, words)
+        return resp.expected(value, words)
 
     def _expected(self, value: object, words: Sequence[Arg]) -> object:
         return resp.expected(self.later(value), [wire.to_bytes(word) for word in words])

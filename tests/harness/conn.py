@@ -4,6 +4,7 @@ Every wait has a limit: `seconds` (times TEST_TIME_FACTOR) in which not one byte
 """
 from __future__ import annotations
 
+import select
 import selectors
 import socket
 import struct
@@ -58,6 +59,8 @@ class Conn:
         self.unanswered = bytearray()  # sent, the reply not yet taken
         self.answered = 0  # bytes sent before these
         self.cuts: List[int] = []  # where each send began, in bytes sent
+        self._sizes: Deque[int] = deque()  # of the requests in `unanswered`, where all were sent as whole requests
+        self._sized = 0  # their sum
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if rcvbuf is not None:
@@ -85,21 +88,24 @@ class Conn:
 
         A request is the strings of a command (07 on) or one text (04 to 06).
         """
-        self.send(self.encode(args))
+        data = self.encode(args)
+        self.send(data, [len(data)])
         return self.recv(expect)
 
     def pipeline(self, requests: Sequence[Sequence[Arg]], expect: Optional[Sequence[object]] = None) -> List[object]:
         """Sends all requests while reading; returns all replies, compared with expect where given."""
-        data = b"".join(map(self.encode, requests))
+        encoded = list(map(self.encode, requests))
         wanted = [ANY] * len(requests) if expect is None else list(map(self.codec.later, expect))
         assert len(wanted) == len(requests), "expect has another length than requests"
         self.wanted = wanted
-        bodies = exchange([(self, data, len(requests))])[0]
+        data = b"".join(encoded)
+        self._note_sent(data, list(map(len, encoded)))
+        bodies = _move([(self, data, len(requests))])[0]
         replies: List[object] = []
         for i, body in enumerate(bodies):
             where = f"reply {i + 1} of {len(bodies)}: "
             beside = [*wanted[max(i - 1, 0) : i], *wanted[i + 1 : i + 2]]
-            replies.append(self.check(body, wanted[i], requests[i], where, beside))
+            replies.append(self.check(body, wanted[i], encoded[i], where, beside))
         return replies
 
     def recv(self, expect: object = ANY) -> object:
@@ -107,7 +113,8 @@ class Conn:
         sent = self._first_unanswered()
         expect = self.codec.later(expect)
         self.wanted = [expect]
-        pieces = len(self._pieces()) if self._first_unanswered_is_whole() else 1
+        in_one = not self.cuts or self.cuts[-1] <= self.answered
+        pieces = len(self._pieces()) if not in_one and self._first_unanswered_is_whole() else 1
         return self.check(self.recv_body(), expect, sent, pieces=pieces)
 
     def recv_body(self) -> bytes:
@@ -120,17 +127,17 @@ class Conn:
 
     # ---- raw bytes ----
 
-    def send(self, data: bytes) -> None:
-        """Sends the bytes, reading nothing meanwhile.
+    def send(self, data: bytes, sizes: Sequence[int] = ()) -> None:
+        """Sends the bytes, reading nothing meanwhile. sizes may say of which requests they are made.
 
         Where the server hangs up meanwhile the rest is dropped, and the next recv tells.
         """
-        self._note_sent(data)
+        self._note_sent(data, sizes)
         view = memoryview(data)
         while view:
             sent = self._try_send(view)
             view = view[sent:]
-            if not sent and not self._ready(selectors.EVENT_WRITE, limit(self.seconds)):
+            if not sent and not self._ready(select.POLLOUT, limit(self.seconds)):
                 self._fail(f"the server took no byte for {limit(self.seconds):g} s",
                            expected=["the server reads what is sent"])  # fmt: skip
 
@@ -140,7 +147,7 @@ class Conn:
         while view:
             sent = self._try_send(view)
             view = view[sent:]
-            if not sent and not self._ready(selectors.EVENT_WRITE, seconds):
+            if not sent and not self._ready(select.POLLOUT, seconds):
                 break
         done = len(data) - len(view)
         self._note_sent(data[:done])
@@ -173,7 +180,8 @@ class Conn:
             rows = [row for row in wire.hexdump(expected, mark) if "^^" not in row]
             self._fail(what, expected=rows, mark=mark, why=diagnose.other_bytes(self, expected, got))
         self._drop(len(expected))
-        self._answered(sum(map(len, requests(self.codec, bytes(self.unanswered)))))
+        known = self._are_sized()
+        self._answered(self._sized if known else sum(map(len, requests(self.codec, bytes(self.unanswered)))))
 
     def _drop(self, n: int) -> None:
         """The first n bytes that came are taken, whatever they are."""
@@ -357,20 +365,37 @@ class Conn:
         return f"only {got} of {n} bytes came, then nothing for {limit(self.seconds):g} s"
 
     def _first_unanswered(self) -> bytes:
+        if self._are_sized() and self._sizes and self._sizes[0] <= diagnose.SHOWN:
+            return bytes(self.unanswered[: self._sizes[0]])
         data = bytes(self.unanswered[:diagnose.SHOWN])
         return next(iter(requests(self.codec, data, 1)), data)
 
     def _first_unanswered_is_whole(self) -> bool:
         return self.codec.request_end(self.unanswered) >= 0
 
-    def _note_sent(self, data: bytes) -> None:
+    def _are_sized(self) -> bool:
+        """Is it known, without a look at what was sent, where each request of it ends?"""
+        return self._sized == len(self.unanswered)  # a test may have changed these
+
+    def _note_sent(self, data: bytes, sizes: Sequence[int] = ()) -> None:
         if data:
+            if not self.unanswered:
+                self._sizes.clear()
+                self._sized = 0
+            if sizes and self._are_sized():
+                self._sizes.extend(sizes)
+                self._sized += len(data)
             self.cuts.append(self.answered + len(self.unanswered))
             self.unanswered += data
 
     def _answered(self, n: int) -> None:
         """The first n bytes of what was sent have had their answer."""
         n = min(n, len(self.unanswered))
+        if self._are_sized():
+            left = n
+            while left > 0 and self._sizes:
+                left -= self._sizes.popleft()
+            self._sized -= n - left  # no longer true where a request was cut in two
         del self.unanswered[:n]
         self.answered += n
         if not self.unanswered:
@@ -393,7 +418,8 @@ class Conn:
         body = bytes(self.buffer[self.codec.head : end])
         del self.buffer[:end]
         self.reply = self.codec.begin_reply()
-        self._answered(self.codec.announced(self.unanswered))
+        first = self._sizes[0] if self._sizes and self._are_sized() else self.codec.announced(self.unanswered)
+        self._answered(first)
         return body
 
     def _wait_input(self, n: int, what: str) -> None:
@@ -408,15 +434,15 @@ class Conn:
 
     def _fill(self, end: float) -> bool:
         """Waits for input until `end` and takes it; False where none came. The end is input too."""
-        if not self._ready(selectors.EVENT_READ, end - time.monotonic()):
+        if not self._ready(select.POLLIN, end - time.monotonic()):
             return False
         self._try_recv()
         return True
 
     def _ready(self, event: int, seconds: float) -> bool:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.sock, event)
-            return bool(selector.select(max(seconds, 0)))
+        poll = select.poll()
+        poll.register(self.sock, event)
+        return bool(poll.poll(max(seconds, 0) * 1000))
 
     def _try_send(self, view: memoryview) -> int:
         try:
@@ -446,11 +472,19 @@ def exchange(jobs: Sequence[Tuple[Conn, bytes, int]]) -> List[List[bytes]]:
     Returns the bodies of each job. Fails where a connection ends early, or where nothing moves on
     any for the limit.
     """
+    for conn, data, _ in jobs:
+        conn._note_sent(data)
+    return _move(jobs)
+
+
+def _move(jobs: Sequence[Tuple[Conn, bytes, int]]) -> List[List[bytes]]:
+    """exchange(), of what is noted already."""
+    if len(jobs) == 1 and not jobs[0][1]:
+        return [_receive(jobs[0][0], jobs[0][2])]
     replies: List[List[bytes]] = [[] for _ in jobs]
     views = [memoryview(data) for _, data, _ in jobs]
     with selectors.DefaultSelector() as selector:
-        for i, (conn, data, _) in enumerate(jobs):
-            conn._note_sent(data)
+        for i, (conn, _, _) in enumerate(jobs):
             selector.register(conn.sock, selectors.EVENT_READ | selectors.EVENT_WRITE, i)
         open_jobs = set(range(len(jobs)))
         while True:
@@ -481,6 +515,18 @@ def exchange(jobs: Sequence[Tuple[Conn, bytes, int]]) -> List[List[bytes]]:
                     jobs[i][0]._try_recv()
                 if events & selectors.EVENT_WRITE:
                     views[i] = views[i][jobs[i][0]._try_send(views[i]) :]
+
+
+def _receive(conn: Conn, wanted: int) -> List[bytes]:
+    """n messages from one connection to which nothing is to be written."""
+    bodies: List[bytes] = []
+    while len(bodies) < wanted:
+        body = conn._take_message()
+        if body is not None:
+            bodies.append(body)
+        elif conn.ended or not conn._fill(time.monotonic() + limit(conn.seconds)):
+            _fail_short(conn, len(bodies), wanted)
+    return bodies
 
 
 def _fail_short(conn: Conn, have: int, wanted: int) -> None:

@@ -139,8 +139,9 @@ OK, PONG, NIL = Simple(b"OK"), Simple(b"PONG"), Nil()
 def array(*args: Arg) -> bytes:
     """A request: an array of bulk strings."""
     parts = [b"*%d\r\n" % len(args)]
-    for data in map(to_bytes, args):
-        parts += [b"$%d\r\n" % len(data), data, b"\r\n"]
+    for arg in args:
+        data = arg if type(arg) is bytes else to_bytes(arg)
+        parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
     return b"".join(parts)
 
 
@@ -193,19 +194,33 @@ def take_request(data: bytes, at: int = 0, most: int = MAX_ARGS, limit: int = 32
         if (end if end >= 0 else len(data)) - at > MAX_INLINE:
             raise WireError(at, "too big inline request")
         return (split_inline(data[at:end]), end + 1) if end >= 0 else (words, -1)
+    end = _array_end(data, at, most, limit, words)
+    return words, end
+
+
+def request_end(data: bytes, at: int = 0, most: int = MAX_ARGS, limit: int = 32 << 20) -> int:
+    """Where the request ends that begins there, as take_request() says it; its strings are not copied."""
+    if data[at : at + 1] != b"*":
+        return take_request(data, at, most, limit)[1]
+    return _array_end(data, at, most, limit, None)
+
+
+def _array_end(data: bytes, at: int, most: int, limit: int, words: Optional[List[bytes]]) -> int:
+    """Where the array ends that begins there, -1 where it is not whole. Its strings go to words."""
     try:
-        count, at = _head(data, at, "*", "invalid multibulk length", most)
+        count, at = _head(data, at, STAR, "invalid multibulk length", most)
         for _ in range(count):
-            size, at = _head(data, at, "$", "invalid bulk length", limit)
+            size, at = _head(data, at, DOLLAR, "invalid bulk length", limit)
             if size < 0:
                 raise WireError(at, "invalid bulk length")
             if at + size + 2 > len(data):
-                return words, -1
-            words.append(data[at : at + size])
+                return -1
+            if words is not None:
+                words.append(data[at : at + size])
             at += size + 2
     except _NotWhole:
-        return words, -1
-    return words, at
+        return -1
+    return at
 
 
 def understood(data: bytes, most: int = MAX_ARGS, limit: int = 32 << 20) -> Tuple[List[List[bytes]], str, int]:
@@ -231,18 +246,23 @@ class _NotWhole(Exception):
     """A line whose end has not come."""
 
 
-def _head(data: bytes, at: int, kind: str, what: str, most: int) -> Tuple[int, int]:
+STAR, DOLLAR, ZERO = b"*$0"
+
+
+def _head(data: bytes, at: int, kind: int, what: str, most: int) -> Tuple[int, int]:
     """The number behind * or $, and where the next thing begins. _NotWhole where the line is not."""
     end = data.find(b"\r", at)
-    if end == at + 2 and data[at] == ord(kind) and data[at + 1] in b"0123456789" and end + 1 < len(data):  # nearly all
-        return data[at + 1] - ord("0"), end + 2
+    if at + 2 <= end < at + 6 and end + 1 < len(data) and data[at] == kind:  # nearly all
+        digits = data[at + 1 : end]
+        if digits.isdigit() and (digits[0] != ZERO or end == at + 2) and int(digits) <= most:
+            return int(digits), end + 2
     if end < 0 and len(data) - at > MAX_INLINE:
-        raise WireError(at, "too big mbulk count string" if kind == "*" else "too big bulk count string")
+        raise WireError(at, "too big mbulk count string" if kind == STAR else "too big bulk count string")
     if end < 0 or end + 1 == len(data):
         raise _NotWhole
-    if data[at : at + 1] != kind.encode():
+    if data[at] != kind:
         found = b" " if data[at] < 32 else data[at : at + 1]
-        raise WireError(at, f"expected '{kind}', got '{found.decode('utf-8', 'surrogateescape')}'")
+        raise WireError(at, f"expected '{chr(kind)}', got '{found.decode('utf-8', 'surrogateescape')}'")
     value = parse_int(data[at + 1 : end])
     if value is None or value > most:
         raise WireError(at, what)
@@ -323,7 +343,7 @@ class ReplyEnd:
 
 
 def _size(text: bytes, at: int) -> int:
-    if not re.fullmatch(rb"[0-9]{1,10}", text):
+    if not text.isdigit() or len(text) > 10:
         raise WireError(at + 1, f"{show_bytes(text)} is no length")
     return int(text)
 
@@ -453,6 +473,11 @@ def expected(value: object, words: Sequence[bytes]) -> object:
     if isinstance(value, OneOf):
         return OneOf(*(expected(each, words) for each in value.options))
     return value
+
+
+def depends_on_words(value: object) -> bool:
+    """Does expected() look at the words for this value?"""
+    return value is None or isinstance(value, (Err, OneOf))
 
 
 def _is_free(value: Err) -> bool:

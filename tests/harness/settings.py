@@ -65,9 +65,8 @@ def build_dir() -> Path:
 
 def foreign(name: str) -> List[str]:
     """The words of $SERVER or $CLIENT for the name "server" or "client"; empty where not set."""
-    if name not in ("server", "client"):
-        return []
-    return shlex.split(os.environ.get(name.upper(), ""))
+    given = os.environ.get(name.upper()) if name in ("server", "client") else None
+    return shlex.split(given) if given else []
 
 
 def wrapper() -> List[str]:

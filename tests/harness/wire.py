@@ -330,9 +330,12 @@ def nearest(expected: object, got: object) -> object:
 # ---- numbers ----------------------------------------------------------------------------------
 
 
+INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
+
+
 def parse_int(text: bytes) -> Optional[int]:
     """An integer of the protocol, or None: it is read only as it would be written, also by Redis."""
-    if not re.fullmatch(rb"0|-?[1-9][0-9]{0,18}", text):
+    if not INTEGER.fullmatch(text):
         return None
     return int(text) if INT64_MIN <= int(text) <= INT64_MAX else None
 

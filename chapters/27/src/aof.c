@@ -51,6 +51,7 @@ static struct {
     bool marked;        // the last batch says how much is synced
     int error;          // why the log cannot be written, an errno; 0 where it can
     bool spoiled;    // nobody knows what is in the file behind `start`: nothing more goes into it
+    bool holed;      // nor what is in front of it: with `no`, a sync has failed
     int64_t tick_ms; // when there was something to be done last
     int64_t look_ms; // when we looked last whether a sync is over for which writes wait
     int64_t wait_ms; // since when writes wait for a sync that goes on, 0 for not
@@ -448,6 +449,7 @@ bool aof_stop(void) {
     close(aof.fd);
     aof.fd = -1;
     aof.error = 0;
+    aof.holed = false;
     buf_dispose(&aof.unsynced);
     aof.start = aof.written = aof.synced = 0;
     return ok;
@@ -468,15 +470,21 @@ int get_fsync_policy(void) {
     return (int)aof.policy;
 }
 
-// Sets it. What was written before goes by it, too: from `no` it stays where that is not on the disk.
-void set_fsync_policy(int policy) {
+// Sets it. What was written before goes by it, too: from `no`, where that is not on the disk, it stays. After a
+// sync that has failed then, it stays until the log is turned off and on: nobody has the bytes any more that
+// would have to be written again. Returns whether it is set.
+bool set_fsync_policy(int policy) {
     sync_over(true);
-    if (aof.fd >= 0 && !aof.error && aof.policy == FSYNC_NO && fdatasync(aof.fd) < 0) {
-        msg("the append-only file: fdatasync: %s, so it stays with appendfsync no",
-            strerror(errno));
-        return;
-    }
-    if (aof.fd >= 0 && !aof.error && aof.policy == FSYNC_NO) {
+    if (aof.fd >= 0 && aof.policy == FSYNC_NO && policy != FSYNC_NO) {
+        if (!aof.error && !aof.holed && fdatasync(aof.fd) < 0) {
+            aof.holed = true;
+            msg("the append-only file: fdatasync: %s, so it stays with appendfsync no, until it is"
+                " turned off and on",
+                strerror(errno));
+        }
+        if (aof.error || aof.holed) {
+            return false;
+        }
         note_synced(aof.start + aof.written);
     }
     aof.policy = (enum fsync_policy)policy;
@@ -484,6 +492,7 @@ void set_fsync_policy(int policy) {
         close_batch();
         commit_always();
     }
+    return true;
 }
 
 // Returns why the log cannot be written, an errno; 0 where it can.

@@ -111,7 +111,7 @@ bool aof_continue(uint64_t size, bool marked);
 bool aof_stop(void);
 bool aof_end(void);
 int get_fsync_policy(void);
-void set_fsync_policy(int policy);
+bool set_fsync_policy(int policy);
 int aof_error(void);
 struct aof_numbers aof_numbers(void);
 void aof_loads(uint64_t done, uint64_t total);

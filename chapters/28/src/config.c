@@ -142,10 +142,10 @@ static const char *set_fsync(const struct slice *arg, bool trial) {
     } else if (!is_word(arg, "no")) {
         return "argument(s) must be one of the following: everysec, always, no";
     }
-    if (!trial) {
-        set_fsync_policy(policy);
+    if (trial || set_fsync_policy(policy)) {
+        return NULL;
     }
-    return NULL;
+    return "Unable to sync what was written before. Check server logs.";
 }
 
 // While a log is loaded, it is as good as on.
@@ -215,7 +215,7 @@ static const struct setting {
     {"aof-use-rdb-preamble", .value = "no"},
     {"appenddirname", .value = "appendonlydir", .refusal = k_immutable},
     {"appendfilename", .value = "appendonly.aof", .refusal = k_immutable},
-    {"appendfsync", .get_text = get_fsync, .set_text = set_fsync},
+    {"appendfsync", .get_text = get_fsync, .set_text = set_fsync, .may_fail = true},
     {"appendonly", .get_text = get_log, .set_text = set_log, .may_fail = true},
     {"auto-aof-rewrite-min-size", .get_text = get_min_size, .set_text = set_min_size},
     {"auto-aof-rewrite-percentage",
@@ -383,8 +383,8 @@ static bool set_all(const struct request *req, bool may_fail, bool trial, struct
     return true;
 }
 
-// config set name value [name value]...: all of them, or none. So what may fail is done first; there is no
-// more than one such setting.
+// config set name value [name value]...: all of them, or none. So what may fail is done first, which are
+// settings of the log.
 void do_config_set(struct request *req, struct reply *out) {
     if (req->nargs % 2 != 0) {
         out_bad_syntax(out);
