@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Dict, Iterator, List, Optional
 
 from harness import Conn, Server, fail, limit, redis, seed, settings, wait_until
+from harness.diagnose import may_look
 from harness.grammar import RespGenerator
 from harness.resp import OK, PONG, Simple
 from harness.wire import Err
@@ -137,6 +138,14 @@ def state_of(pid: int) -> str:
 def gone(pid: int) -> None:
     """Waits until the child has ended."""
     wait_until(lambda: not state_of(pid), "the child of the server has ended", 5)
+
+
+def expect_no_sockets(child: int) -> None:
+    """Fails where the child has a socket, or what epoll watches: it could have them of the server alone."""
+    if may_look(child):
+        held = [os.readlink(f"/proc/{child}/fd/{fd}") for fd in os.listdir(f"/proc/{child}/fd")]
+        if any(what.startswith(("socket:", "anon_inode:")) for what in held):
+            fail(f"while the child writes, it has {', '.join(held)}", expected="its file, and 0, 1 and 2")
 
 
 def begins(server: Server, conn: Conn) -> int:
@@ -470,8 +479,9 @@ def clients_that_leave_meanwhile(chapter: int) -> None:
             others[1].ask("quit", expect=OK)  # and waits until we close
             others[1].expect_closed()
             wait_until(lambda: conn.ask("client", "list").count(b"\n") == 3, "who has left is closed")  # type: ignore
-            if where == AT_WRITE:  # the child has closed what it had of them
+            if where == AT_WRITE:
                 others[0].expect_closed()
+                expect_no_sockets(child)
             uses_no_cpu(server, "clients that have left while the log is written anew")
             still_serves(server)
             others[2].ask("ping", expect=PONG)
