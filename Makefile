@@ -66,7 +66,7 @@ single := $(patsubst chapters/%.c,$(B)/%,$(wildcard chapters/[0-9][0-9]/*.c))
 programs := $(sort $(single) $(of_files:%=$(B)/%/server))
 headers := $(wildcard common/*.h $(addsuffix /*.h,$(HEADERS)))
 threaded := $(patsubst chapters/%/Makefile,%,$(shell grep -l -e -pthread chapters/*/Makefile))
-optimize := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN) -fno-sanitize-recover=all,-O2)
+optimize := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN) -fno-sanitize-recover=all,$(or $(WORKBOOK_OPTIMIZE),-O2))
 compile := $(CC) -std=gnu11 -g $(optimize) -Wall -Wextra -Werror -I$(if $(HEADERS),$(B)/include,common)
 
 build: ; @$(side_by_side) $(programs)

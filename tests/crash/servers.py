@@ -14,13 +14,17 @@ from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
 HERE = Path(__file__).resolve().parent
-PATIENCE = 10 * float(os.environ.get("TEST_TIME_FACTOR", "1"))  # seconds
 READY = re.compile(rb"listening on [\d.]+:(\d+)|(Ready to accept connections)")
 Words = Tuple[bytes, ...]
 
 
 class Trouble(Exception):
     """The server does not start, or does not answer: why."""
+
+
+def patience() -> float:
+    """For how many seconds a server may do nothing."""
+    return 10 * float(os.environ.get("TEST_TIME_FACTOR", "1"))
 
 
 def recorder() -> str:
@@ -65,14 +69,14 @@ class Server:
             raise
 
     def _wait_ready(self) -> None:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + patience()
         while True:
             found = READY.search(self.said)
             if found:
                 self.port = int(found[1] or self.port)
                 return
             if not self._read(end - time.monotonic()):
-                self._process.wait(PATIENCE)
+                self._process.wait(patience())
                 raise Trouble(f"does not start: {self.last_words()}")
 
     def _wait_loaded(self) -> None:
@@ -92,7 +96,7 @@ class Server:
         assert self._process.stdout
         fd = self._process.stdout.fileno()
         if not select.select([fd], [], [], max(0, seconds))[0]:
-            raise Trouble(f"does not start: not ready after {PATIENCE:g} s: {self.last_words()}")
+            raise Trouble(f"does not start: not ready after {patience():g} s: {self.last_words()}")
         more = os.read(fd, 1 << 16)
         self.said += more
         return bool(more)
@@ -117,7 +121,7 @@ class Server:
         """kill -9, at any time: what it has not written is gone."""
         if self._process.poll() is None:
             self._process.send_signal(sig)
-        self._process.wait(PATIENCE)
+        self._process.wait(patience())
 
     def __enter__(self) -> "Server":
         return self
@@ -139,7 +143,7 @@ class Client:
 
     def __init__(self, server: Server) -> None:
         try:
-            self._sock = socket.create_connection(("127.0.0.1", server.port), PATIENCE)
+            self._sock = socket.create_connection(("127.0.0.1", server.port), patience())
         except OSError as error:
             raise Trouble(f"it does not accept: {error}") from None
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -174,7 +178,7 @@ class Client:
             except OSError as error:
                 more = b""
                 if isinstance(error, socket.timeout):
-                    raise Trouble(f"no reply in {PATIENCE:g} s") from None
+                    raise Trouble(f"no reply in {patience():g} s") from None
             if not more:
                 raise Trouble("it has closed the connection")
             self._buffer += more

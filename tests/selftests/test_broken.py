@@ -4,15 +4,13 @@ meant for it, and the right one must pass it: `make test` sees to that, but for 
     make broken                                  all of them
     make broken ARGS="-k 07-name-ends-at-nul"    one
 
-Every fault is a pytest of its own, some at a time, with one or a few tests and always the same seed.
+Every fault is a pytest of its own, some at a time, with one or a few tests and always the same seed. All are forks of
+one (tools/warm.py).
 """
 from __future__ import annotations
 
 import os
 import re
-import signal
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +19,8 @@ from typing import Callable, Dict, Iterator, List, NamedTuple
 import pytest
 
 import faults
-from layout import ROOT, Problem, chapters
+from layout import Problem, chapters
+from warm import Warm
 
 from harness import settings
 from harness.build import ensure_built
@@ -40,22 +39,15 @@ class Outcome(NamedTuple):
     errors: List[str]  # outside of the tests themselves: setup, collection, pytest itself
 
 
-def run_pytest(words: List[str], report: Path, env: Dict[str, str]) -> Outcome:
+def run_pytest(warm: Warm, words: List[str], report: Path, env: Dict[str, str]) -> Outcome:
     """Runs these tests, up to the first failure, under these variables."""
     ours = ("SERVER", "CLIENT", "HEADERS", "WRAPPER", "SAN", "PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST")
     clean = {k: v for k, v in os.environ.items() if k not in ours}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *words]
     report.unlink(missing_ok=True)
-    process = subprocess.Popen(
-        command, cwd=ROOT, env={**clean, "TEST_SEED": "1", **env}, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="backslashreplace",
-    )  # fmt: skip
-    try:
-        said, _ = process.communicate(timeout=settings.limit(LIMIT))
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGTERM)  # conftest.py ends its servers
-        said, _ = process.communicate()
-        return Outcome(0, [], [f"pytest took longer than {settings.limit(LIMIT):g} s\n{said}"])
+    options = ["-x", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
+    ended = warm.pytest([*options, *words], {**clean, "TEST_SEED": "1", **env}, settings.limit(LIMIT))
+    if ended.late:
+        return Outcome(0, [], [f"pytest took longer than {settings.limit(LIMIT):g} s\n{ended.said}"])
     failed: List[str] = []
     errors: List[str] = []
     passed = 0
@@ -63,8 +55,8 @@ def run_pytest(words: List[str], report: Path, env: Dict[str, str]) -> Outcome:
         failed += map(text_of, test.findall("failure"))
         errors += map(text_of, test.findall("error"))
         passed += all(test.find(kind) is None for kind in ("failure", "error", "skipped"))
-    if process.returncode not in (0, 1, pytest.ExitCode.NO_TESTS_COLLECTED):
-        errors.append(f"pytest ended with status {process.returncode}\n{said}")
+    if ended.status not in (0, 1, pytest.ExitCode.NO_TESTS_COLLECTED):
+        errors.append(f"pytest ended with status {ended.status}\n{ended.said}")
     return Outcome(passed, failed, errors)
 
 
@@ -72,20 +64,20 @@ def text_of(report: ElementTree.Element) -> str:
     return f"{report.get('message', '')}\n{report.text or ''}".strip()
 
 
-def try_wrong(name: str) -> Outcome:
+def try_wrong(name: str, warm: Warm) -> Outcome:
     """Builds the wrong programs and runs the test that must fail."""
     fault = faults.read(name)
     folder = settings.build_dir() / "broken" / name
     faults.build(fault, folder, settings.build_dir())
     outcome = Outcome(0, [], [])
     for _ in range(fault.tries):
-        outcome = run_pytest(fault.test, folder / "report.xml", faults.environment(folder, fault.time_factor))
+        outcome = run_pytest(warm, fault.test, folder / "report.xml", faults.environment(folder, fault.time_factor))
         if outcome.failed or outcome.errors:
             break
     return outcome
 
 
-def try_right(chapter: str) -> Outcome:
+def try_right(chapter: str, warm: Warm) -> Outcome:
     """Runs those tests of the chapter's faults that `make test` leaves out, with the right programs."""
     passed, failed, errors = 0, [], []
     wanted: Dict[str, List[str]] = {}  # a file -> expressions for -k
@@ -101,7 +93,7 @@ def try_right(chapter: str) -> Outcome:
     for i, words in enumerate(runs):
         report = settings.build_dir() / "broken" / f"right-{chapter}-{i}.xml"
         env = {"WORKBOOK_BUILD": str(settings.build_dir()), "WORKBOOK_PREBUILT": "1"}
-        outcome = run_pytest([*words, "-m", "between"], report, env)
+        outcome = run_pytest(warm, [*words, "-m", "between"], report, env)
         passed, failed, errors = passed + outcome.passed, failed + outcome.failed, errors + outcome.errors
     return Outcome(passed, failed, errors)
 
@@ -113,8 +105,8 @@ def outcomes(request: pytest.FixtureRequest) -> "Iterator[Dict[str, Future[Outco
     selected = [item.callspec.params["name"] for item in items]
     (settings.build_dir() / "broken").mkdir(parents=True, exist_ok=True)
     jobs = int(os.environ.get("JOBS") or max(2, len(os.sched_getaffinity(0))))
-    with ThreadPoolExecutor(jobs + 1) as pool:  # what is wrong often waits
-        found = {name: pool.submit(try_right if name in CHAPTERS else try_wrong, name) for name in selected}
+    with Warm() as warm, ThreadPoolExecutor(jobs + 1) as pool:  # what is wrong often waits
+        found = {name: pool.submit(try_right if name in CHAPTERS else try_wrong, name, warm) for name in selected}
         try:
             yield found
         finally:
@@ -175,6 +167,31 @@ def test_every_chapter_and_every_structure_has_faults() -> None:
     for name in structures.split():
         assert f"common/{name}.h" in paths, f"no fault is in common/{name}.h"
     assert any(path.endswith("client.c") for path in paths)
+
+
+# ---- forks of one pytest ----
+
+TESTS = """\
+import os, signal, time
+def test_environment():
+    assert sorted(os.environ) == ["ALONE", "PYTEST_CURRENT_TEST"]
+def test_hangs():
+    time.sleep(60)
+def test_crashes():
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_comes_of_a_fork_is_told(tmp_path: Path) -> None:
+    """It has its own environment; one that hangs is ended, and one that crashes has no status."""
+    (tmp_path / "test_it.py").write_text(TESTS)
+    with Warm() as warm:
+        for name, status, late, seconds in (
+            ("environment", 0, False, 30), ("hangs", pytest.ExitCode.INTERRUPTED, True, 1), ("crashes", None, False, 30)
+        ):  # fmt: skip
+            words = ["-q", "-p", "no:cacheprovider", f"{tmp_path}/test_it.py::test_{name}"]
+            ended = warm.pytest(words, {"ALONE": "1"}, settings.limit(seconds))
+            assert (ended.status, ended.late) == (status, late), ended.said
 
 
 # ---- the format ----
