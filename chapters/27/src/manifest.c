@@ -190,9 +190,9 @@ static bool write_as(int dir_fd, const char *name, const struct manifest *manife
     return ok;
 }
 
-// Replaces the manifest by this one. Returns whether it is on the disk; if not, errno says why, and the old
-// one counts, or the new one. The files that it names have to be on the disk already. First the new
-// manifest is, then it gets its name, then that is on the disk: a directory is a file, too.
+// Replaces the manifest by this one. Returns whether it is on the disk; if not, errno says why, and either the
+// old one counts or the new one. The files that it names have to be on the disk already. The new manifest is
+// synced first, then it gets its name, then the name is synced: a directory is a file, too.
 bool manifest_write(int dir_fd, const struct manifest *manifest) {
     return write_as(dir_fd, k_temp, manifest) &&
            renameat(dir_fd, k_temp, dir_fd, k_manifest) == 0 && fsync(dir_fd) == 0;

@@ -1,16 +1,16 @@
 // aof.c: the append-only file
 //
-// What has changed is appended to a log, as commands: who does them again, one after the other, has what
-// was there. Owns the last file of the log, and what of it is not known to be on the disk.
+// What has changed is appended to a log, as commands. Doing them again, one after the other, gives what was
+// there. Owns the last file of the log, and the part of it that is not known to be on the disk.
 //
 //   the last file      | on the disk      | written        |
 //   unsynced                              | batches        | a batch that is open |
 //                      0               start           + written               + size of unsynced
 //
-// A byte that is written is in the memory of the kernel: it survives our end, and not that of the machine.
-// fdatasync() waits until it is on the disk. Where that fails, nobody knows which bytes are there, and the
-// kernel takes them for written: a second call that succeeds says nothing. So what is not on the disk stays
-// in `unsynced`, and is written again then, into a new file.
+// A byte that is written is in the memory of the kernel: it survives the end of the process, but not that of
+// the machine. fdatasync() waits until it is on the disk. If that fails, nobody knows which bytes are there,
+// and the kernel takes them for written: a second call that succeeds says nothing. So what is not known to be
+// on the disk stays in `unsynced`, and is then written again, into a new file.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -393,8 +393,8 @@ void aof_want_worker(bool wanted) {
 
 // ---- when it is written ----
 
-// Writes what has changed, and syncs it: replies wait for that. Where that fails, and in a new file, too,
-// ends the program: what is in memory and not on the disk nobody may be told.
+// Writes what has changed, and syncs it: replies wait for that. If it fails, and in a new file, too, ends the
+// program: nobody may be told of a change that is in memory and not on the disk.
 static void commit_always(void) {
     if (is_stepping()) {
         sync_over(true);
