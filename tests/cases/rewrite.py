@@ -22,7 +22,7 @@ from harness.resp import OK, PONG, Simple
 from harness.wire import Err
 
 from . import case
-from .append_only import Folder, commands_of, everything, expect_all, ready
+from .append_only import Folder, batches, commands_of, everything, expect_all, ready
 from .beside_redis import _is_known
 from .clock import Clock
 from .durability import DATED, POLICIES, do, no_fault, redis_on
@@ -528,6 +528,8 @@ def by_itself(chapter: int) -> None:
         over(conn, "ok", clock)
         do(conn, "config set auto-aof-rewrite-min-size 1 auto-aof-rewrite-percentage 150")
         size = int(info(conn)["aof_base_size"])
+        if size < 100 * len(page):
+            fail(f"INFO says aof_base_size:{size}", expected="what 100 pages take, the size after the last rewrite")
         grow(2.5 * size - 20_000, 1, f"when it has grown by 150 % of {size}")
         disk.hold(AT_WRITE)
         begins_now(1, f"it has grown by 150 % of {size}")
@@ -578,3 +580,67 @@ def what_info_says_meanwhile(chapter: int) -> None:
             clock.step(1000)
         if clock.rounds != rounds:
             fail(f"nothing happens for five seconds, and the loop has {clock.rounds - rounds} rounds")
+
+
+@case(since=28, inside=True, perhaps="what the log has grown by is told from its size at the start")
+def by_itself_after_a_start(chapter: int) -> None:
+    """A log that is long when the server starts is not written anew for that, but when it has doubled."""
+    page = b"x" * 10_000
+    with Folder(chapter) as folder:
+        with folder.server("no") as server, server.connect() as conn:
+            for _ in range(30):
+                conn.ask("set", "page", page)
+            server.stop(signal.SIGKILL)
+        with timeless(folder, "no") as (clock, server, conn):
+            do(conn, "config set auto-aof-rewrite-min-size 1")
+            for _ in range(10):
+                conn.ask("set", "page", page)
+                clock.step(100)
+            if children(server) or goes_on(conn):
+                fail(f"the log had 300,000 bytes at first, has {info(conn)['aof_current_size']}, and is written anew",
+                     expected="not before it has grown by 100 %")  # fmt: skip
+            for _ in range(30):
+                conn.ask("set", "page", page)
+            over(conn, "ok", clock)
+            assert children(server), info(conn)
+
+
+# ---- what is left of it ----
+
+
+@case(since=28, inside=True, perhaps="what the manifest calls history is deleted when that manifest is on the disk")
+def history_is_deleted_at_the_start(chapter: int) -> None:
+    """A server was killed before it had deleted the old files, or when the base had its name, and no manifest had that:
+    a start does it, and nothing else is deleted."""
+    with Folder(chapter) as folder:
+        with folder.server() as server, server.connect() as conn:
+            do(conn, "set k v")
+            server.stop(signal.SIGKILL)
+        manifest = folder.manifest
+        for name in ("appendonly.aof.7.base.aof", "appendonly.aof.7.incr.aof", "other"):
+            folder.put(name, b"nothing that could be read")
+        old = (f"file appendonly.aof.7.{kind}.aof seq 7 type h\n" for kind in ("base", "incr"))
+        folder.manifest = manifest + "".join(old)
+        with folder.server() as server, server.connect() as conn:
+            ready(conn)
+            conn.ask("get", "k", expect=b"v")
+            there = {path.name for path in folder.log.iterdir()}
+            expected = {"appendonly.aof.manifest", "other", *(line.split()[1] for line in manifest.splitlines())}
+            if there != expected:
+                fail(f"two files are history; after the start, the folder has {', '.join(sorted(there))}",
+                     expected=", ".join(sorted(expected)))  # fmt: skip
+
+
+@case(since=28, inside=True, perhaps="the manifest that names the new file says how long the one in front of it is")
+def the_old_file_has_a_size(chapter: int) -> None:
+    """While the child is held, both files count. If the old one loses its end, a start says so."""
+    disk = Disk(hold=AT_WRITE)
+    with Folder(chapter) as folder, folder.server(**disk.env) as server, server.connect() as conn:
+        do(conn, "set k v", "set k w")
+        begins(server, conn)
+        do(conn, "set k x")
+        server.stop(signal.SIGKILL)
+        old = folder.log / folder.names[-2]
+        last = batches(old.read_bytes())[-1]
+        folder.put(old.name, old.read_bytes()[: last.offset])
+        folder.refused("Bad file format", old.name)
