@@ -150,6 +150,9 @@ int aof_new_file(int64_t seq, const struct buf *content, int old_fd, uint64_t ol
     if (old) {
         old->size = -1;
     }
+    if (fd >= 0 && !ok && ftruncate(fd, 0) < 0) { // no start may find what the disk has not
+        msg("the append-only file: ftruncate: %s", strerror(errno));
+    }
     if (fd >= 0) {
         close(fd);
     }

@@ -180,6 +180,9 @@ int aof_new_file(struct manifest *manifest, int64_t seq, const struct buf *conte
     if (old) {
         old->size = -1;
     }
+    if (fd >= 0 && !ok && ftruncate(fd, 0) < 0) { // no start may find what the disk has not
+        msg("the append-only file: ftruncate: %s", strerror(errno));
+    }
     if (fd >= 0) {
         close(fd);
     }
