@@ -335,7 +335,10 @@ def match_elided(code: str, text: str) -> Optional[List[Tuple[int, int]]]:
 
 # ---- compiling ----
 
-BUILD = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused", "-pthread", "-include", "staging.h")
+# What a session runs; each step is compiled with all warnings by itself. A program of one file is built as its reader
+# builds it, since a page may show what comes of undefined behaviour (04). A server of many files takes long to compile,
+# and need not be fast.
+BUILD = ("-std=gnu11", "-w", "-pthread", "-include", "staging.h")
 
 # What a session needs and the page does not show: output comes line by line, as on a terminal, and a program that
 # has its port written into it as htons(1234) takes the session's.
@@ -379,7 +382,8 @@ def build(files: Files, names: Iterable[str]) -> Dict[str, Path]:
         if file in texts or file == book_compile.SERVER:
             job = book_compile.job(file, texts)
             try:
-                found[name] = book_compile.program(Job(job.file, (*job.texts, ("staging.h", STAGING))), BUILD)
+                flags = (*BUILD, *(["-O0"] if file == book_compile.SERVER else ["-O2", "-g"]))
+                found[name] = book_compile.program(Job(job.file, (*job.texts, ("staging.h", STAGING))), flags)
             except CompileError as problem:
                 raise BookError(f"{job.file} as it is here does not compile:\n{problem}") from None
     return found

@@ -14,7 +14,7 @@ book-check: build ; @$(run) --split book -- $(ARGS)
 book-update: ; @$(python) tests/tools/stages.py update && $(python) tests/tools/book.py update
 site-check: ; @$(run_one) tests/selftests/test_site.py $(ARGS)
 
-# All of it, half an hour on two processors. What lacks a tool is left out, and with CI in the environment a failure.
+# All of it, an hour on two processors. What lacks a tool is left out, and with CI in the environment a failure.
 checks := gcc clang readme-lines musl m32 format-check test tools-check redis-check fuzz broken exercises-check asan \
     tsan book-check site-check valgrind bench-quick
 make_alone = env -u MAKEFLAGS CC=gcc $(MAKE) --no-print-directory
