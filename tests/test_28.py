@@ -5,6 +5,9 @@ import pytest
 
 from cases import Case, earlier, new
 from harness import check_session
+from harness.vectors import Vector, VectorServers, vector_cases, vector_servers
+
+assert vector_servers  # a fixture
 
 # What must come, to the byte but for free texts: tests/sessions/NAME.session. Read them in this order; to watch them,
 # python3 tests/tools/play.py --show 28. The rules are in book/protocol.md.
@@ -21,6 +24,12 @@ SESSIONS = [
 @pytest.mark.parametrize("name", SESSIONS)
 def test_session(name: str) -> None:
     check_session(name)
+
+
+# Bytes that go in and come out, for programs in any language: tests/vectors/.
+@pytest.mark.parametrize("vector", vector_cases(28))
+def test_vector(vector: Vector, vector_servers: VectorServers) -> None:
+    vector_servers.play(vector, 28)
 
 
 # What no transcript can say, a child that is killed, a disk that is full, who waits: tests/cases/, since=28.

@@ -55,6 +55,7 @@ SINCE: Dict[int, Dict[bytes, int]] = {
     23: {b"scan": -2, b"zscan": -3, b"randomkey": 1},
     25: {b"multi": 1, b"exec": 1, b"discard": 1, b"watch": -2, b"unwatch": 1},
     26: {b"subscribe": -2, b"unsubscribe": -1, b"psubscribe": -2, b"punsubscribe": -1, b"publish": 3, b"pubsub": -2},
+    28: {b"bgrewriteaof": 1},
 }  # fmt: skip
 EVERY = {name: count for names in SINCE.values() for name, count in names.items()}
 
