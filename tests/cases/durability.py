@@ -701,7 +701,7 @@ def writes_are_refused_while_the_disk_is_full(chapter: int) -> None:
                     clock.step(1000)
                 asks(conn, ("set k x", OK), ("incr answered", 2), ("ping", PONG))
                 before = everything(conn)
-                server.stop(signal.SIGKILL)
+                server.stop(signal.SIGTERM if fsync == "everysec" else signal.SIGKILL)  # a sync may go on
             with folder.server() as server, server.connect() as conn:
                 expect_all(f"with {fsync}, after a restart", everything(conn), before)
             with folder.server() as server, server.connect() as conn:

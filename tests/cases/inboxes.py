@@ -341,7 +341,7 @@ def many_who_are_closed_at_once(chapter: int) -> None:
         rounds = clock.rounds - before
         asks(other, ("pubsub numsub x y", ["x", 0, "y", 1]), ("publish y hi", 1))
         told(stays, "message y hi")
-        if rounds < 6:
+        if rounds < 5:  # the last one may not be over
             fail(f"{n} listeners were closed in {rounds} rounds of the loop", expected="at most some 250 in each")
 
 

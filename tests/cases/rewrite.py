@@ -25,7 +25,7 @@ from . import case
 from .append_only import Folder, batches, commands_of, everything, expect_all, ready
 from .beside_redis import _is_known
 from .clock import Clock
-from .durability import DATED, POLICIES, do, no_fault, redis_on
+from .durability import DATED, POLICIES, do, marked, no_fault, redis_on
 from .resp import asks
 from .talk import bulk, numbered, preload, start, still_serves, uses_no_cpu, watched
 from .transactions import QUEUED, Draw
@@ -408,6 +408,34 @@ def _fails_at(chapter: int, fsync: str, kind: str, n: int) -> bool:
 
 
 # ---- the end in the middle ----
+
+
+@case(since=28, inside=True, time_limit=60, perhaps="a rewrite that is given up leaves the worker to the syncs")
+def syncs_go_on_after_a_failure(chapter: int) -> None:
+    """A sync fails while the base that is written waits for the worker. The rewrite is given up; later syncs are not."""
+    disk = Disk(AT_WRITE)
+    with Folder(chapter) as folder, folder.server("everysec", **disk.env) as server, server.connect() as conn:
+        ready(conn)
+        do(conn, "set k 1")
+        child = begins(server, conn)
+        wait_until(lambda: len(folder.manifest.splitlines()) == 2, "the log goes on in a second file")
+        disk.hold(0)
+        disk.slow(1000)
+        do(conn, "set k 2")
+        wait_until(lambda: info(conn)["aof_pending_bio_fsync"] == "1", "a sync has begun", 5)
+        disk.slow(0)
+        disk.fail("fdatasync", 1, errno.EIO)
+        os.kill(child, signal.SIGCONT)
+
+        def given_up() -> bool:
+            conn.ask("set", "k", "3")  # which is written, or refused, when the sync has failed
+            return info(conn)["aof_last_bgrewrite_status"] == "err"
+
+        wait_until(given_up, "a sync has failed, and the rewrite is given up", 10)
+        wait_until(lambda: info(conn)["aof_last_write_status"] == "ok", "the log goes on in a third file", 10)
+        do(conn, "set k 4")
+        size = max(part.end for part in folder.batches() if part.commands)
+        wait_until(lambda: marked(folder, size), f"a mark says that {size} bytes are on the disk", 10)
 
 
 @case(since=28, inside=True)

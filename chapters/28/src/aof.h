@@ -162,7 +162,7 @@ void effect_exec(void);
 // snapshot.c, above cycle.c
 bool write_snapshot(int fd, int64_t *size);
 
-// rewrite.c, above snapshot.c
+// rewrite.c, above cycle.c
 bool aof_turn(bool on);
 void rewrite_look(void);
 int64_t rewrite_deadline(void);

@@ -133,6 +133,7 @@ __attribute__((noreturn)) static void run_child(int fd, pid_t parent) {
 static void end(bool ok) {
     int64_t now_ms = get_monotonic_msec();
     rewrite.phase = PHASE_NONE;
+    aof_want_worker(false);
     rewrite.numbers.failed = !ok;
     rewrite.numbers.last_s = (now_ms - rewrite.began_ms) / 1000;
     if (ok) {
@@ -188,8 +189,7 @@ static void begin(void) {
         void *page = mmap(NULL, sizeof(struct report), PROT_READ | PROT_WRITE, shared, -1, 0);
         rewrite.report = page == MAP_FAILED ? NULL : page;
     }
-    signal(SIGCHLD,
-           SIG_DFL); // who started us may have it ignored: then nobody could wait for a child
+    signal(SIGCHLD, SIG_DFL); // else, if our parent has it ignored, nobody can wait for a child
     pid_t child = fd < 0 || !rewrite.report ? -1 : fork();
     if (child == 0) {
         run_child(fd, parent);
@@ -352,7 +352,6 @@ void rewrite_stop(void) {
         end(false);
     }
     rewrite.asked = false;
-    aof_want_worker(false);
 }
 
 // ---- on and off ----
