@@ -178,7 +178,7 @@ static void stepped(int err) {
     end(false);
 }
 
-// Begins. What was done before this moment is what the child writes, what is done later goes into the new file.
+// Begins. The child writes what is there at this moment; what changes later goes into the new file.
 static void begin(void) {
     pid_t parent = getpid();
     int fd = openat(aof_dir_fd(), k_aof_temp_base, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -189,7 +189,7 @@ static void begin(void) {
         void *page = mmap(NULL, sizeof(struct report), PROT_READ | PROT_WRITE, shared, -1, 0);
         rewrite.report = page == MAP_FAILED ? NULL : page;
     }
-    signal(SIGCHLD, SIG_DFL); // else, if our parent has it ignored, nobody can wait for a child
+    signal(SIGCHLD, SIG_DFL); // waitpid() fails where it is ignored, as our parent may have had it
     pid_t child = fd < 0 || !rewrite.report ? -1 : fork();
     if (child == 0) {
         run_child(fd, parent);
@@ -213,7 +213,7 @@ static void begin(void) {
 }
 
 // What the worker does: the base gets its name, then the manifest names it, then the old files are deleted.
-// Before it has its name, the old manifest calls it history: where a crash or an error comes next, a start or
+// Before all that, the old manifest lists the base as history: after a crash or an error, the next start or
 // the next rewrite deletes it.
 static int put_in_place(void) {
     int dir_fd = aof_dir_fd();
@@ -244,7 +244,7 @@ static void place(void) {
     rewrite.before = *now;
     if (now->n + now->n_old < k_aof_max_files) {
         manifest_add(&rewrite.before, 'b', rewrite.seq)->type = 'h';
-        rewrite.before.n--;
+        rewrite.before.n--; // it stands behind those that count
         rewrite.before.n_old++;
     }
     for (int i = 0; i < now->n; i++) {
