@@ -815,7 +815,7 @@ def turned_on_while_keys_are_there(chapter: int) -> None:
             draw = Draw(chapter, rng)
             conn.pipeline([draw.words(False) for _ in range(200)])
             conn.ask("discard")
-            big = [word for i in range(200) for word in (f"{rng.choice([i, i / 3, '-inf'])}", f"name {i}")]
+            big = [word for i in range(200) for word in (f"{rng.choice([i, i / 3, '-inf'])}", f"name {i}" + "x" * 6000)]
             conn.ask("zadd", "big", *big, expect=200)
             conn.ask("mset", "empty", "", "", "no name", b"\0\r\n", b"*1\r\n\xff", "long", "x" * 1_100_000, expect=OK)
             do(conn, f"pexpireat long {DATED}", f"pexpireat big {DATED}", "select 15", "set k v")
@@ -825,7 +825,9 @@ def turned_on_while_keys_are_there(chapter: int) -> None:
                 if names != [f"appendonly.aof.{turn}.base.aof", f"appendonly.aof.{turn}.incr.aof", MANIFEST]:
                     fail(f"turned on {turn} times, the folder has {names}", expected="a base, a file of changes")
                 base = (folder.log / names[0]).read_bytes()
-                batches(base if turn == 3 else b"")
+                for batch in batches(base if turn == 3 else b""):
+                    if batch.end - batch.offset > 1_200_000 and not any(b"long" in words for words in batch.commands):
+                        fail(f"a batch of the base has {batch.end - batch.offset} bytes", expected="about a MiB at most")
                 if folder.manifest.splitlines()[0] != f"file {names[0]} seq {turn} type b size {len(base)}":
                     fail(f"the manifest is {folder.manifest}", expected=f"the base first, and its size, {len(base)}")
                 before = everything(conn)

@@ -57,21 +57,31 @@ static void end(struct snapshot *to) {
     buf_truncate(&to->buf, 0);
 }
 
-static void put_set(struct reply *out, const struct entry *ent) {
+// Ends the batch if it is full, and begins another one.
+static void cut(struct snapshot *to) {
+    if (buf_size(&to->buf) > k_full_batch) {
+        end(to);
+        begin(to);
+    }
+}
+
+static void put_set(struct snapshot *to, const struct entry *ent) {
+    struct reply out = {.buf = &to->buf};
     struct slice key = entry_key(ent);
     const struct zset *zset = entry_zset(ent);
     size_t left = zset_size(zset);
     for (struct znode *znode = zset_at(zset, 0); znode;) {
         size_t n = left < k_max_pairs ? left : k_max_pairs;
         left -= n;
-        reply_arr(out, 2 + 2 * n);
-        reply_cstr(out, "ZADD");
-        reply_str(out, key.data, key.len);
+        reply_arr(&out, 2 + 2 * n);
+        reply_cstr(&out, "ZADD");
+        reply_str(&out, key.data, key.len);
         for (; n > 0; n--, znode = znode_next(znode)) {
             char score[k_max_score];
-            reply_str(out, (const uint8_t *)score, double_text(znode->score, score));
-            reply_str(out, (const uint8_t *)znode->name, znode->node.key_len);
+            reply_str(&out, (const uint8_t *)score, double_text(znode->score, score));
+            reply_str(&out, (const uint8_t *)znode->name, znode->node.key_len);
         }
+        cut(to);
     }
 }
 
@@ -81,7 +91,7 @@ static bool put_entry(struct hnode *node, void *arg) {
     struct slice key = entry_key(ent);
     struct reply out = {.buf = &to->buf};
     if (ent->type == T_ZSET) {
-        put_set(&out, ent);
+        put_set(to, ent);
     } else {
         struct slice val = entry_val(ent);
         reply_arr(&out, 3);
@@ -96,10 +106,7 @@ static bool put_entry(struct hnode *node, void *arg) {
         reply_str(&out, key.data, key.len);
         reply_str(&out, text, int_text(entry_deadline(to->db, ent), text));
     }
-    if (buf_size(&to->buf) > k_full_batch) {
-        end(to);
-        begin(to);
-    }
+    cut(to);
     return !to->error;
 }
 
