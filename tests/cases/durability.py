@@ -826,8 +826,9 @@ def turned_on_while_keys_are_there(chapter: int) -> None:
                     fail(f"turned on {turn} times, the folder has {names}", expected="a base, a file of changes")
                 base = (folder.log / names[0]).read_bytes()
                 for batch in batches(base if turn == 3 else b""):
-                    if batch.end - batch.offset > 1_200_000 and not any(b"long" in words for words in batch.commands):
-                        fail(f"a batch of the base has {batch.end - batch.offset} bytes", expected="about a MiB at most")
+                    size = batch.end - batch.offset
+                    if size > 1_200_000 and not any(b"long" in words for words in batch.commands):
+                        fail(f"a batch of the base has {size} bytes", expected="about a MiB at most")
                 if folder.manifest.splitlines()[0] != f"file {names[0]} seq {turn} type b size {len(base)}":
                     fail(f"the manifest is {folder.manifest}", expected=f"the base first, and its size, {len(base)}")
                 before = everything(conn)

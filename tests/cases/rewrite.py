@@ -412,7 +412,7 @@ def _fails_at(chapter: int, fsync: str, kind: str, n: int) -> bool:
 
 @case(since=28, inside=True, time_limit=60, perhaps="a rewrite that is given up leaves the worker to the syncs")
 def syncs_go_on_after_a_failure(chapter: int) -> None:
-    """A sync fails while the base that is written waits for the worker. The rewrite is given up; later syncs are not."""
+    """A sync fails while a written base waits for the worker. The rewrite is given up, and later syncs are not."""
     disk = Disk(AT_WRITE)
     with Folder(chapter) as folder, folder.server("everysec", **disk.env) as server, server.connect() as conn:
         ready(conn)
