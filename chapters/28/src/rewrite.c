@@ -9,7 +9,8 @@
 //   4  The files that the new manifest no longer needs are deleted.
 //
 // A crash at any point leaves a valid log: before 3, the old files followed by the new one. Waiting for the
-// disk is left to the worker and to the child, so clients wait for fork() alone.
+// disk is left to the worker and to the child, so clients wait for fork() alone. With `always`, those that
+// change keys also wait for 2.
 
 #include <errno.h>
 #include <fcntl.h>
