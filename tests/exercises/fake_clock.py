@@ -57,8 +57,10 @@ class Clock(clock.Clock):
 
     def rest(self) -> None:
         """Waits until the server has done all that is to be done at this time, and waits."""
-        if self._get(5) > self._get(0):  # it waits for a later time; what clients do is for noticed()
-            return
+        if self._get(5) <= self._get(0):  # else it waits for a later time; what clients do is for noticed()
+            self._rest()
+
+    def _rest(self) -> None:
         before = self.rounds
         try:
             super().rest()
@@ -83,7 +85,19 @@ class Clock(clock.Clock):
         result = act()
         while self.rounds <= before and time.monotonic() < end:
             time.sleep(0.0002)
-        self.rest()
+        self._rest()  # it has looked again since, and nothing was ready
+        return result
+
+    def moved(self, act: Callable[[], T]) -> T:
+        """As noticed(), for bytes of a long reply: returns when for 100 ms the server has had no room for more. An
+        acknowledgement may be that late."""
+        result = self.noticed(act)
+        rounds, since, end = self.rounds, time.monotonic(), time.monotonic() + limit(5)
+        while time.monotonic() < min(since + 0.1, end):
+            time.sleep(0.005)
+            if self.rounds != rounds:
+                rounds, since = self.rounds, time.monotonic()
+        self._rest()
         return result
 
     def connect(self, server: Server, **options: object) -> Conn:

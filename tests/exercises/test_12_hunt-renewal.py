@@ -16,12 +16,12 @@ SIZE = 3 << 20  # so much that the server can write again once it was taken
 def slow_reader(clock: Clock, server: Server, conn: Conn, times: int) -> None:
     """The connection asks for a large value several times, and takes nothing yet."""
     conn.ask("set", "big", b"x" * SIZE, expect=None)
-    clock.send(conn, wire.request("get", "big") * times)
+    clock.moved(lambda: conn.send(wire.request("get", "big") * times))
 
 
 def take_some(clock: Clock, conn: Conn) -> None:
     """It takes one of the replies; returns when the server has written on."""
-    clock.noticed(lambda: conn.recv_exactly(4 + 5 + SIZE))
+    clock.moved(lambda: conn.recv_exactly(4 + 5 + SIZE))
 
 
 @points(3, "others beside a slow client")

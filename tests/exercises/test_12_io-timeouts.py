@@ -110,13 +110,13 @@ def slow_reader(clock: Clock, server: Server, stack: ExitStack, more: bytes = b"
     """A connection that has asked for a large value, and has taken nothing of it yet."""
     conn = stack.enter_context(clock.connect(server, rcvbuf=4096))
     conn.ask("set", "big", b"x" * SIZE, expect=None)
-    clock.send(conn, wire.request("get", "big") + more)
+    clock.moved(lambda: conn.send(wire.request("get", "big") + more))
     return conn
 
 
 def take(clock: Clock, conn: Conn) -> None:
     """Takes a piece of the reply; returns when the server has written on."""
-    clock.noticed(lambda: conn.recv_exactly(PIECE))
+    clock.moved(lambda: conn.recv_exactly(PIECE))
 
 
 @points(3, "replies that are taken slowly")

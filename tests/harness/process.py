@@ -35,6 +35,7 @@ MOST_LINES = 200_000  # of a server's log; the rest is read and dropped
 MOST_LINE = 1 << 16  # bytes; what is longer counts as several
 
 _alive: Set["Server"] = set()
+_taken: Deque[int] = deque()  # descriptors, see free_port()
 
 
 class Result(NamedTuple):
@@ -486,7 +487,8 @@ def clean_env(changes: Mapping[str, str]) -> Dict[str, str]:
 
 def free_port() -> int:
     """A port that was free a moment ago, and is below those that the system gives to clients and to PORT=0: what runs
-    beside this test does not take it by chance."""
+    beside this test does not take it by chance. Nor does another test that asks here, for the next 64 that this one
+    takes: an abstract Unix socket with the port's number is bound meanwhile, and only one process can have it."""
     try:
         with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
             end = int(f.read().split()[0])
@@ -494,10 +496,16 @@ def free_port() -> int:
         end = 32768
     for port in [*random.SystemRandom().sample(range(10000, max(end, 10100)), 50), 0]:
         with socket.socket() as s:
+            taken = socket.socket(socket.AF_UNIX)
             try:
                 s.bind(("127.0.0.1", port))
+                taken.bind(f"\0workbook-port-{s.getsockname()[1]}")
             except OSError:
+                taken.close()
                 continue
+            _taken.append(taken.detach())
+            if len(_taken) > 64:
+                os.close(_taken.popleft())
             return s.getsockname()[1]
     raise Failure("no port of 127.0.0.1 is free")
 
