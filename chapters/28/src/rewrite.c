@@ -49,7 +49,7 @@ enum phase {
     PHASE_PLACE, // the worker puts the base in its place
 };
 
-// What the child tells us: this page alone it shares with us.
+// What the child tells us, in the only page that both processes share.
 struct report {
     int64_t size;    // bytes of the base
     uint64_t copied; // bytes of pages that were copied
@@ -71,7 +71,7 @@ static struct {
     uint64_t looked_size; // of the last file, when its size was looked at last
     struct rewrite_numbers numbers;
     int64_t percentage; // by which the log may grow; 0 for as much as it likes
-    size_t min_size;    // below which it may in any case
+    size_t min_size;    // up to which it may grow in any case
 } rewrite = {
     .wait_ms = k_retry_ms,
     .numbers = {.last_s = -1},
@@ -95,8 +95,8 @@ static void close_all_but(int fd) {
     }
 }
 
-// Returns how many bytes of memory the process shares with nobody: the pages that were copied, since one of
-// the two processes has written to them. 0 where the kernel does not say.
+// Returns how many bytes of memory this process shares with nobody: the pages that were copied, because one of
+// the two processes wrote to them. 0 if the kernel does not say.
 static uint64_t private_bytes(void) {
     FILE *file = fopen("/proc/self/smaps_rollup", "re");
     char line[128];
@@ -308,7 +308,7 @@ static bool is_long(void) {
     return true;
 }
 
-// It is to begin as soon as the worker is free.
+// A rewrite begins as soon as the worker is free.
 static void want(void) {
     rewrite.asked = false;
     rewrite.phase = PHASE_WAIT;
@@ -445,8 +445,8 @@ struct rewrite_numbers rewrite_numbers(void) {
     return numbers;
 }
 
-// bgrewriteaof: it begins at the end of this round, or when the worker is free. Who waits until none is in
-// progress waits for that, too.
+// bgrewriteaof: the rewrite begins at the end of this round, or when the worker is free. From now on, `info`
+// says that it is in progress.
 void do_bgrewriteaof(struct request *req, struct reply *out) {
     (void)req;
     if (!aof_is_on()) {

@@ -1,7 +1,7 @@
 // snapshot.c: all keys, as the first file of a log
 //
-// They are written as commands, as they are at one moment: who calls this has to see to it that none changes
-// meanwhile. Has no state.
+// They are written as commands, as they are at one moment: the caller makes sure that none changes meanwhile.
+// Has no state.
 
 #include <errno.h>
 #include <fcntl.h>
