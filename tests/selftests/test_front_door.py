@@ -589,6 +589,7 @@ def test_arguments_for_pytest(built: Path) -> None:
 BETWEEN = "import pytest\ndef test_new(): pass\n@pytest.mark.between\ndef test_old(): pass\n"
 
 
+@pytest.mark.time_limit(60)  # five runs of make test
 def test_make_test_runs_a_case_at_its_ends(built: Path) -> None:
     for chapter in CHAPTERS:
         (built / f"tests/test_{chapter}.py").write_text(BETWEEN)
