@@ -496,6 +496,19 @@ def a_stale_key_is_deleted(chapter: int) -> None:
             expect_events(f"k is stale, and then {line}", both_sides(listener.until(listener.marks)), expected)
 
 
+@case(since=26, inside=INSIDE, perhaps="a watch ends when its key changes, and its copy of the name is freed: that "
+                                       "copy must not be read any more, as a miss that is noted would do")  # fmt: skip
+def a_watched_key_that_expires_is_no_miss(chapter: int) -> None:
+    """It is EXEC that comes upon it. A long name is given back to the kernel at once, so who reads it then crashes."""
+    with standing(chapter) as (clock, server, conn):
+        for name in (b"k", filled(2 << 20)):
+            want(conn, "KEm")
+            conn.pipeline([["set", name, "v", "px", "100"], ["watch", name], ["multi"], ["ping"]])
+            clock.passes(101)
+            assert conn.pipeline([["echo", clock.WORD], ["exec"]])[1] is None, "a watched key has expired"
+        still_serves(server)
+
+
 def conn_late(clock: Clock, conn: Conn, lines: Sequence[str]) -> None:
     """These requests, all in one write, before which 101 ms pass: no cycle has come by since."""
     clock.passes(101)

@@ -258,6 +258,7 @@ void entry_attach(struct db *db, struct entry *ent, int64_t deadline_ms);
 void entry_drop(struct db *db, struct entry *ent);
 void entry_delete(struct db *db, struct entry *ent, enum event event);
 struct hnode **lookup_write(struct db *db, struct lookup_key key);
+bool lookup_alive(struct db *db, struct lookup_key key);
 struct entry *entry_of(struct hnode **link);
 struct entry *lookup_peek(struct db *db, struct lookup_key key);
 struct entry *lookup_read(struct db *db, struct lookup_key key);

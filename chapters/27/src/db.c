@@ -255,6 +255,12 @@ struct hnode **lookup_write(struct db *db, struct lookup_key key) {
     return link;
 }
 
+// Tells whether there is such a key: that is no use of it, and no lookup to be counted. If its time is up, it is
+// deleted, and those that watch it are told: they may free the bytes of `key`.
+bool lookup_alive(struct db *db, struct lookup_key key) {
+    return find_alive(db, key);
+}
+
 // A key that was to be read and is not there. Its bytes, `len` of them, are behind it.
 struct miss {
     const struct db *db;

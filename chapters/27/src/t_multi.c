@@ -231,15 +231,6 @@ static void run_all(struct conn *conn, const struct transaction *transaction, st
     turn_allowed();
 }
 
-// Returns whether the key is there: deletes it if its time is up, and tells those that watch it. That is no
-// use of it, and no lookup to be counted.
-static bool look_at(struct db *db, struct lookup_key key) {
-    struct lookups before = get_lookups();
-    bool exists = lookup_peek(db, key) != NULL;
-    set_lookups(before);
-    return exists;
-}
-
 void do_multi(struct request *req, struct reply *out) {
     if (in_transaction(req->conn)) {
         reply_err(out, "ERR MULTI calls can not be nested");
@@ -264,7 +255,7 @@ static bool may_run(struct transaction *transaction, struct reply *out) {
         reply_err(out, "EXECABORT Transaction discarded because of previous errors.");
         return false;
     }
-    each_watched(transaction, look_at);
+    each_watched(transaction, lookup_alive);
     if (transaction->touched) {
         reply_raw(out, out->resp3 ? "_\r\n" : "*-1\r\n");
         return false;
@@ -313,7 +304,7 @@ void do_watch(struct request *req, struct reply *out) {
     struct transaction *transaction = transaction_of(conn);
     for (int i = 1; i < req->nargs && !transaction->touched; i++) {
         struct lookup_key key = hashed_key(req, i);
-        bool exists = look_at(conn->db, key);
+        bool exists = lookup_alive(conn->db, key);
         if (!watch_key(transaction, conn->db, key, exists)) {
             reply_err(out, "ERR too many keys are watched");
             return;
