@@ -218,19 +218,23 @@ def check(root: Path = ROOT) -> List[str]:
     found = [f"{path.relative_to(root)}: no file of an exercise is called that" for path in strays(root)]
     unfit: List[str] = []
     seen: Dict[object, Path] = {}
+    bases: Dict[str, Tree] = {}  # what changes build on: the sources of a chapter for its faults, starters, solutions
     for kept in all_changes(root):
         if kept.below in unfit:
             unfit.append(kept.name)
             continue
         shown = kept.path.relative_to(root)
         try:
-            base, tree = kept.base(), kept.tree()
+            under = kept.below or (kept.name if kept.which else kept.name[:2])
+            base = bases[under] if under in bases else bases.setdefault(under, kept.base())
+            tree = changeform.apply(base, kept.change())
             if kept.which.startswith("wrong/"):
                 kept.exercise.wrong(kept.which[len("wrong/") :])
         except Problem as problem:
             found.append(str(problem))
             unfit.append(kept.name)
             continue
+        bases[kept.name] = kept.exercise.with_headers(tree) if kept.which == "starter" else tree
         made = tuple(sorted((name, text) for name, text in tree.items() if text != base.get(name)))
         key = (kept.below or kept.name[:2] + kept.which, made)
         if tree == base:
