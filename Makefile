@@ -69,7 +69,8 @@ threaded := $(patsubst chapters/%/Makefile,%,$(shell grep -l -e -pthread chapter
 optimize := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN) -fno-sanitize-recover=all,$(or $(WORKBOOK_OPTIMIZE),-O2))
 compile := $(CC) -std=gnu11 -g $(optimize) -Wall -Wextra -Werror -I$(if $(HEADERS),$(B)/include,common)
 
-build: ; @$(side_by_side) $(programs)
+# What takes longest begins, so that no processor waits for it at the end.
+build: ; @$(side_by_side) $(of_files:%=$(B)/%/server) $(programs)
 $(CHAPTERS:%=build-%): build-%: ; @$(side_by_side) $(filter $(B)/$*/%,$(programs))
 
 # A program takes its name when it is complete, so that several makes may build at once. The folder src changes when a
