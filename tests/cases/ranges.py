@@ -20,7 +20,8 @@ MANY = 100_000  # pairs
 def a_set(conn: Conn, key: str, n: int, score: str = "1") -> None:
     """Pairs whose names have their numbers."""
     pairs = (b"$1\r\n%s\r\n$11\r\nname:%06d\r\n" % (score.encode(), i) for i in range(n))
-    conn.send(b"*%d\r\n$4\r\nzadd\r\n$%d\r\n%s\r\n" % (2 * n + 2, len(key), key.encode()) + b"".join(pairs))
+    data = b"*%d\r\n$4\r\nzadd\r\n$%d\r\n%s\r\n" % (2 * n + 2, len(key), key.encode()) + b"".join(pairs)
+    conn.send(data, [len(data)])
     conn.recv()
 
 

@@ -1,6 +1,7 @@
 """Large replies (09 and later), and what the server's memory does meanwhile."""
 from __future__ import annotations
 
+import functools
 from typing import List, Sequence
 
 from harness import Conn, Server, fail, settings
@@ -32,8 +33,13 @@ def memory_below(server: Server, before_kb: int, bound_mib: int, what: str) -> N
 
 def filled(size: int, tag: int = 0) -> bytes:
     """Bytes of that many, of every value, where a shift or a swap of a part shows."""
-    block = b"".join(b"%06x" % (tag << 16 | i) + bytes([i % 256, tag]) for i in range(1009))
+    block = _block(tag)
     return (block * (size // len(block) + 1))[:size]
+
+
+@functools.lru_cache(maxsize=None)
+def _block(tag: int) -> bytes:
+    return b"".join(b"%06x" % (tag << 16 | i) + bytes([i % 256, tag]) for i in range(1009))
 
 
 # ---- long replies ----

@@ -282,7 +282,8 @@ def requests_above_our_limits(chapter: int) -> None:
             conn.send_some(array("zquery", "a", b"x" * (16 * MIB), "b", b"x" * (17 * MIB), "c"), 1)
             conn.expect_refused()
         with server.connect() as conn:  # as much as there may be is taken
-            conn.send(b"*1048576\r\n$4\r\nping\r\n" + b"$0\r\n\r\n" * 1048575)
+            data = b"*1048576\r\n$4\r\nping\r\n" + b"$0\r\n\r\n" * 1048575
+            conn.send(data, [len(data)])
             conn.recv(bad_count("ping"))
             conn.ask("set", "large", b"x" * (32 * MIB - 50), expect=OK)
             asks(conn, ("del large", 1))
@@ -294,7 +295,8 @@ def values_above_our_limits(chapter: int) -> None:
     """As many keys as there may be strings, and a value that grows to all that there may be."""
     with start(chapter) as server, server.connect() as other:
         with server.connect() as conn:
-            conn.send(b"*1048576\r\n$3\r\ndel\r\n" + b"$0\r\n\r\n" * 1048575)
+            data = b"*1048576\r\n$3\r\ndel\r\n" + b"$0\r\n\r\n" * 1048575
+            conn.send(data, [len(data)])
             conn.recv(0)
             for size in (16 * MIB, 32 * MIB):
                 conn.ask("append", "large", b"x" * (16 * MIB), expect=size)

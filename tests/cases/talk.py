@@ -319,7 +319,7 @@ def _delivered(port: int, patience: float = 0.05) -> None:
 def _unacknowledged(port: int) -> List[str]:
     """What /proc/net/tcp says of the queues of those who are connected with the port, "" of an empty one."""
     with open("/proc/net/tcp") as f:
-        rows = [line.split(maxsplit=5) for line in f]
+        rows = [line.split(maxsplit=5) for line in f if f":{port:04X} " in line]
     return [row[4].partition(":")[0].strip("0") for row in rows if row[2].endswith(f":{port:04X}")]
 
 

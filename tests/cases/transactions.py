@@ -494,7 +494,10 @@ def counters_with_watch_loops(chapter: int) -> None:
 
 def queue(conn: Conn, requests: Sequence[Sequence[Arg]]) -> None:
     """Has these requests in the queue, however many they are."""
-    sender = threading.Thread(target=conn.send, args=(b"".join(array(*words) for words in requests),))
+    parts: List[bytes] = []
+    for i, words in enumerate(requests):
+        parts.append(parts[-1] if i and words is requests[i - 1] else array(*words))
+    sender = threading.Thread(target=conn.send, args=(b"".join(parts), list(map(len, parts))))
     sender.start()
     conn.expect_bytes(conn.codec.reply(QUEUED) * len(requests))
     sender.join()
