@@ -105,7 +105,8 @@ def outcomes(request: pytest.FixtureRequest) -> "Iterator[Dict[str, Future[Outco
     selected = [item.callspec.params["name"] for item in items]
     (settings.build_dir() / "broken").mkdir(parents=True, exist_ok=True)
     jobs = int(os.environ.get("JOBS") or max(2, len(os.sched_getaffinity(0))))
-    with Warm() as warm, ThreadPoolExecutor(jobs + 1) as pool:  # what is wrong often waits
+    every = f"tests/test_{CHAPTERS[-1]}.py"
+    with Warm([every]) as warm, ThreadPoolExecutor(jobs + 1) as pool:  # what is wrong often waits
         found = {name: pool.submit(try_right if name in CHAPTERS else try_wrong, name, warm) for name in selected}
         try:
             yield found
@@ -185,7 +186,7 @@ def test_crashes():
 def test_what_comes_of_a_fork_is_told(tmp_path: Path) -> None:
     """It has its own environment; one that hangs is ended, and one that crashes has no status."""
     (tmp_path / "test_it.py").write_text(TESTS)
-    with Warm() as warm:
+    with Warm(["tests/test_03.py"]) as warm:
         for name, status, late, seconds in (
             ("environment", 0, False, 30), ("hangs", pytest.ExitCode.INTERRUPTED, True, 1), ("crashes", None, False, 30)
         ):  # fmt: skip

@@ -1,10 +1,11 @@
-"""Runs test files side by side, a pytest for each, and sums up.
+"""Runs test files side by side, a pytest for each (warm.py), and sums up.
 
     runtests.py 03 04 stages [--split 24] [-- pytest options]      07 for tests/test_07.py,
                                                                   stages for tests/selftests/test_stages.py
 
-What stands behind --split is cut into parts that run side by side. Later chapters have more tests, so they begin. JOBS
-says how many run at once. What a file prints is shown where something failed; the end counts, and names what failed.
+What stands behind --split is cut into parts that run side by side. What takes longest begins: these, selftests, later
+chapters. JOBS says how many run at once. What a file prints is shown where something failed; the end counts, and names
+what failed.
 """
 from __future__ import annotations
 
@@ -12,20 +13,16 @@ import argparse
 import os
 import re
 import signal
-import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from pathlib import Path
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
-ROOT = Path(__file__).resolve().parents[2]
+from warm import Warm
+
 JOBS = int(os.environ.get("JOBS") or 1 + len(os.sched_getaffinity(0)))  # a test waits now and then
 LIMIT = 2400  # seconds for one pytest: tests have limits of their own, this one is for pytest itself
-
-running: List["subprocess.Popen[str]"] = []
 
 
 class Outcome(NamedTuple):
@@ -41,58 +38,39 @@ class Outcome(NamedTuple):
         return f"{self.passed} passed, {len(self.failures)} failed" + f", {self.skipped} skipped" * bool(self.skipped)
 
 
-def run(name: str, part: str, options: List[str]) -> Tuple[Outcome, float]:
+def file_of(name: str) -> str:
+    return f"tests/test_{name}.py" if name.isdigit() else f"tests/selftests/test_{name}.py"
+
+
+def run(name: str, part: str, options: List[str], warm: Warm) -> Tuple[Outcome, float]:
     """Runs a part of one test file; returns its outcome and how many seconds that took."""
-    file = f"tests/test_{name}.py" if name.isdigit() else f"tests/selftests/test_{name}.py"
-    command = [sys.executable, "-m", "pytest", "-q", "-rfEs", "-p", "no:cacheprovider", file]
-    command += [f"--part={part}"] * (part != "0/1")
-    command += ["--color=yes"] * (sys.stdout.isatty() and "NO_COLOR" not in os.environ)
+    words = ["-q", "-rfEs", "-p", "no:cacheprovider", file_of(name)]
+    words += [f"--part={part}"] * (part != "0/1")
+    words += ["--color=yes"] * (sys.stdout.isatty() and "NO_COLOR" not in os.environ)
     start = time.monotonic()
-    with tempfile.TemporaryFile("w+", errors="backslashreplace") as out:
-        process = subprocess.Popen(
-            [*command, *options], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, text=True,
-            start_new_session=True,
-        )  # fmt: skip
-        running.append(process)
-        try:
-            process.wait(LIMIT)
-        except subprocess.TimeoutExpired:
-            stop([process])
-        out.seek(0)
-        return read(file, out.read(), process.returncode), time.monotonic() - start
+    ended = warm.pytest([*words, *options], dict(os.environ), LIMIT)
+    return read(file_of(name), ended.said, ended.status), time.monotonic() - start
 
 
-def read(file: str, output: str, status: int) -> Outcome:
+def read(file: str, output: str, status: Optional[int]) -> Outcome:
     """The outcome, by pytest's summary. A pytest that broke down is one failure."""
     plain = re.sub(r"\033\[[\d;]*m", "", output)
     summary = plain.rpartition(" short test summary info ")[2]
     counts = {what: int(n) for n, what in re.findall(r"(\d+) (\w+)", plain.rstrip().rpartition("\n")[2])}
     failures = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", summary, re.M)
     if not failures and (status not in (0, 5) or status == 0 and not counts):  # 5: nothing was selected
-        failures = [f"{file}: pytest ended with status {status}"]
+        failures = [f"{file}: pytest {'has crashed' if status is None else f'ended with status {status}'}"]
     needs = {what: int(n) for n, what in re.findall(r"^SKIPPED \[(\d+)\] .*: needs (.*)$", summary, re.M)}
     passed, skipped = counts.get("passed", 0), counts.get("skipped", 0) + counts.get("xfailed", 0)
     return Outcome(passed, skipped, failures, needs, output)
 
 
-def stop(processes: List["subprocess.Popen[str]"]) -> None:
-    """Ends pytests as Ctrl-C does, so that they end their servers; after a while by force."""
-    alive = [process for process in processes if process.poll() is None]
-    for process in alive:
-        os.killpg(process.pid, signal.SIGINT)
-    for process in alive:
-        try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
 def run_all(work: List[Tuple[str, str]], options: List[str]) -> List[Outcome]:
     """All of it, JOBS at a time, with a line for each as it is done."""
     outcomes = []
-    with ThreadPoolExecutor(JOBS) as pool:
-        names = {pool.submit(run, name, part, options): name for name, part in work}
+    last = max((file_of(name) for name, _ in work), default="tests/conftest.py")  # of chapters, which has all cases
+    with Warm([last]) as warm, ThreadPoolExecutor(JOBS) as pool:
+        names = {pool.submit(run, name, part, options, warm): name for name, part in work}
         try:
             for done in as_completed(names):
                 outcome, seconds = done.result()
@@ -103,7 +81,7 @@ def run_all(work: List[Tuple[str, str]], options: List[str]) -> List[Outcome]:
         finally:  # also of Ctrl-C
             for future in names:
                 future.cancel()
-            stop(running)
+            warm.end()
     return outcomes
 
 
@@ -116,7 +94,7 @@ def main() -> int:
     args, options = parser.parse_args(words[:cut]), words[cut + 1 :]
     parts = 2 * JOBS
     work = [(name, f"{number}/{parts}") for name in args.split for number in range(parts)]
-    work += [(name, "0/1") for name in sorted(args.names, key=lambda name: (name.isdigit(), name), reverse=True)]
+    work += [(name, "0/1") for name in sorted(args.names, key=lambda name: (not name.isdigit(), name), reverse=True)]
     for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # SIGINT is ignored in the background of a script
         signal.signal(sig, signal.default_int_handler)
     start = time.monotonic()

@@ -1,7 +1,7 @@
-"""Pytests that begin where another has been: a process has started Python and imported the chapters' tests once, and
-each run is a fork of it. That takes half of what a pytest with one short test takes otherwise.
+"""Pytests that begin where another has been: a process has started Python and imported tests once, and each run is a
+fork of it. That takes half of what a pytest with one short test takes otherwise.
 
-    with Warm() as warm:
+    with Warm(["tests/test_28.py"]) as warm:
         ended = warm.pytest(["tests/test_07.py", "-k", "demo"], environment, 60)
 
 The environment is that of the run alone: no module of tests may look at it while it is imported.
@@ -17,13 +17,14 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
-from typing import Dict, NamedTuple, Optional, Sequence
+from typing import Dict, Iterable, NamedTuple, Optional, Sequence, Set
 
 import pytest
 
-from layout import ROOT, Problem
+from layout import ROOT
 
 
 class Ended(NamedTuple):
@@ -35,17 +36,22 @@ class Ended(NamedTuple):
 
 
 class Warm:
-    """The process that is forked. Threads may have it run several pytests at once."""
+    """The process that is forked, which has imported these test files, and with that of the last chapter all cases.
+    Where one cannot be imported, the pytest that runs it says so. Threads may have it run several pytests at once."""
+
+    def __init__(self, files: Sequence[str]) -> None:
+        self._files = files
+        self._running: Set[int] = set()
 
     def __enter__(self) -> "Warm":
         self._folder = tempfile.TemporaryDirectory()
         self._address = str(Path(self._folder.name, "socket"))
-        words = [sys.executable, __file__, self._address]
-        self._process = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, self._address, *self._files], cwd=ROOT, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
         assert self._process.stdout
-        if self._process.stdout.readline() != "ready\n":
-            self.__exit__()
-            raise Problem("the tests of the chapters cannot be imported: python3 -m pytest --collect-only shows why")
+        self._process.stdout.readline()  # it listens
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -61,26 +67,42 @@ class Warm:
             sock.sendall(request)
             lines, late = sock.makefile("r"), False
             pid = int(lines.readline() or 0)
-            if pid and not select.select([sock], [], [], seconds)[0]:
+            self._running.add(pid)
+            if not select.select([sock], [], [], seconds)[0]:
                 late = True
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGTERM)  # conftest.py ends its servers
+                self._end([pid])
             status = lines.readline()
+            self._running.discard(pid)
             said.seek(0)
             return Ended(int(status) if status else None, said.read(), late)
 
+    def end(self) -> None:
+        """Ends all that is under way."""
+        self._end(self._running)
 
-def serve(address: str) -> None:
+    def _end(self, pids: Iterable[int]) -> None:
+        """Ends pytests as Ctrl-C does, so that they end their servers; after a while by force."""
+        alive = [pid for pid in tuple(pids) if pid]
+        for sig in (signal.SIGINT, signal.SIGKILL):
+            for pid in alive:
+                with suppress(ProcessLookupError):
+                    os.killpg(pid, sig)
+            end = time.monotonic() + 15
+            while alive and time.monotonic() < end:
+                time.sleep(0.01)
+                alive = [pid for pid in alive if os.path.exists(f"/proc/{pid}")]
+
+
+def serve(address: str, *files: str) -> None:
     """Imports, and forks for each that connects, until our input ends."""
-    files = sorted(map(str, ROOT.glob("tests/test_[0-9][0-9].py")))
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
-        collected = pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", *files])
+        pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", *files])
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen(64)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
         gc.freeze()
-        print("ready" if collected == 0 else "failed", flush=True)
+        print("ready", flush=True)
         while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
             conn, _ = listener.accept()
             with conn:
@@ -92,6 +114,7 @@ def serve(address: str) -> None:
 def run(conn: socket.socket) -> None:
     """The fork: runs what it is told to, says its number first and its exit status at last, and ends."""
     status = 3
+    os.setsid()  # a signal for it is one for what it has started
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         head, (said,), *_ = socket.recv_fds(conn, 8, 1)
@@ -117,4 +140,4 @@ def run(conn: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(*sys.argv[1:])
