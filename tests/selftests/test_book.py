@@ -1062,6 +1062,7 @@ LINE = "```sh\ncc -O2 -g -Wall -Wextra -I../../common server.c -o server   # now
     (LISTED.format('lines "static int new_way" .. "}"', BARE), ""),
     (LISTED.format("new_way", WAY.replace("a +", "a  +")), "differs"),
     (LISTED.format("new_way", WAY.replace("pair->a + more", "// ...")), "differs"),
+    (LISTED.format("pair,k_one", "struct pairs {\n    // ...\n"), "no such lines any more:\n    struct pairs {"),
     (LISTED.format("thrice", WAY), "there is no thrice"),
     (LISTED.format('lines "static long" .. "}"', WAY), "no lines"),
     ("```c listing chapters/05/server.c main\n```\n", "there is no file"),

@@ -114,7 +114,11 @@ def line_range(text: str, first: str, last: str, file: str) -> str:
 def check_listing(page: Page, block: Block) -> None:
     want = listing(page, block)
     if book_steps.match_elided(block.code, want) is None:
-        elided = any(changeform.ELISION.match(line) for line in block.code.splitlines())  # the author knows what of it
+        elided = any(changeform.ELISION.match(line) for line in block.code.splitlines())
+        gone = [line for line in block.code.splitlines() if line not in want.splitlines()]
+        gone = [f"    {line}" for line in gone if not changeform.ELISION.match(line)]
+        if elided and gone:  # the author knows what is to be shown in their place
+            raise Stale("\n".join(["the source has no such lines any more:", *gone]))
         difference = book_steps.show_diff(block.code, want)
         raise Stale(f"differs from the source (+):\n{difference}", None if elided else want)
 
@@ -609,7 +613,7 @@ def update(args: argparse.Namespace) -> int:
         changed += [f"changed {each}" for each in done]
         found += left
     found += [problem for page in pages_of(args.pages) for problem in walk_problems(page)]
-    print("\n".join(changed) or "Nothing to change.")
+    print("\n".join(changed) or ("Nothing was written." if found else "Nothing to change."))
     # What one step lacks, all that are built on it lack as well, and behind a place of their own.
     found = [p for p in dict.fromkeys(found) if not any(p != q and p.endswith(": " + q) for q in found)]
     print("".join(f"\n{problem}\n" for problem in found), end="")
