@@ -9,7 +9,7 @@ import random
 from pathlib import Path
 from typing import Dict, List, Sequence
 
-from crash.check import Checker, failing, keep, record, scratch, told
+from crash.check import Checker, Failing, keep, record, scratch, told
 from crash.servers import Server as Started
 from crash.servers import Trouble
 from crash.states import Disk, State, read_disk, write_disk
@@ -92,9 +92,9 @@ def a_failing_disk_makes_no_reply_a_lie(chapter: int) -> None:
 
 def _failing(chapter: int, calls: List[str], starts: Sequence[int], rewrite: str = "") -> None:
     """Fails where the server breaks its promise since one of these calls has failed, in one of these starts."""
-    each = ((call, start, lambda: None) for call in calls for start in starts)
     where = settings.build_dir() / "crash"
-    _, wrong = failing(program(chapter, "server"), "always", each, states=6, seed=seed(), where=where, rewrite=rewrite)
+    failing = Failing(program(chapter, "server"), "always", states=6, seed=seed(), where=where, rewrite=rewrite)
+    _, wrong = failing.play([(call, start) for call in calls for start in starts])
     if wrong:
         fail(f"calls of the system that fail, with `always`:\n{wrong}")
 

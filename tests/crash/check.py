@@ -30,13 +30,13 @@ import time
 from bisect import bisect_left, bisect_right
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from crash.servers import HERE, Client, Error, Server, Trouble, recorder
-from crash.states import Disk, Record, Recording, State, read_records, write_disk
+from crash.servers import HERE, Client, Clock, Error, FastClock, Server, Trouble, recorder
+from crash.states import Disk, Record, Recording, State, read_calls, read_records, write_disk
 from crash.workload import REWRITE, Found, Step, Workload
 
 ROOT = HERE.parents[1]
@@ -50,6 +50,8 @@ KINDS = {  # calls that are made to fail, and with what
 REWRITE_S = 0.3  # that a workload takes at least, so that the log can be written anew in its middle
 KILL = {"always": signal.SIGKILL, "everysec": signal.SIGTERM, "no": signal.SIGTERM}  # where nothing may be lost
 JOBS = 2  # states that are checked at once
+WORKLOADS = 6  # in which calls fail, at once
+Call = Tuple[str, int]  # what FAIL is to be, and in which start of the server
 Looked = Tuple[List[Found], str]  # what a server has on a disk, and what is wrong with it or its second start
 
 
@@ -61,6 +63,7 @@ class Run(NamedTuple):
     workload: Workload
     starts: List[int]  # when the server was started, nanoseconds of the monotonic clock
     says: str  # how the server has ended, where it has ended by itself
+    calls: List[Dict[str, int]]  # of each start: how many there were of each kind
 
 
 def scratch() -> "tempfile.TemporaryDirectory[str]":
@@ -70,36 +73,39 @@ def scratch() -> "tempfile.TemporaryDirectory[str]":
 
 def record(
     command: Sequence[str], policy: str, *, rounds: int, seed: int, seconds: float = 0, writers: int = 3,
-    starts: int = 2, fail: str = "", fail_in: int = 0, slow_ms: int = 0, rewrite: str = "",
+    starts: int = 2, fail: str = "", fail_in: int = 0, slow_ms: int = 0, rewrite: str = "", fast: bool = False,
 ) -> Run:  # fmt: skip
     """Plays a workload of so many rounds, which take so many seconds at least, and records it. The server is killed
     and started again between its parts. `fail` and `slow_ms` are what recorder.c is told, in the part `fail_in` or in
-    all; `rewrite` is for Workload.play(). Trouble where it does not come up again, or has lost something, that no
-    failing call is to blame for."""
-    workload, says, began = Workload(writers, seed), "", []
+    all; `rewrite` is for Workload.play(); `fast` gives it a FastClock. Trouble where it does not come up again, or has
+    lost something, that no failing call is to blame for."""
+    workload, says, began, calls = Workload(writers, seed), "", [], []
     with scratch() as folder:
         top, recording = Path(folder, "files"), Path(folder, "recording")
         top.mkdir()
-        env = {"LD_PRELOAD": recorder(), "RECORD_DIR": str(top), "RECORD_FILE": str(recording)}
-        env.update({"SLOW_FSYNC_MS": str(slow_ms)} if slow_ms else {})
+        clock = FastClock(Path(folder, "clock")) if fast else Clock()
+        env = {"LD_PRELOAD": clock.preload + recorder(), "RECORD_DIR": str(top), "RECORD_FILE": str(recording)}
+        env.update({**clock.env, **({"SLOW_FSYNC_MS": str(slow_ms)} if slow_ms else {})})
         for part in range(starts):
-            began.append(time.monotonic_ns())
+            clock.sleep(0.001)  # so that no record of the start before is as late
+            began.append(clock.ns())
             try:
                 more = {"FAIL": fail} if fail and part == fail_in else {}
                 with Server(command, top, policy, {**env, **more}) as server:
                     problem = workload.go_on(server, policy == "always") if part else ""
                     if problem:
                         raise Trouble(problem)
-                    if not workload.play(server, rounds // starts, seconds / rounds, rewrite):
+                    if not workload.play(server, rounds // starts, seconds / rounds, rewrite, clock):
                         says += f"start {part + 1}: {server.ending()}\n"
-                    server.kill(KILL[policy])
+                    server.kill(KILL[policy], clock)
             except Trouble as trouble:
                 says += f"start {part + 1}: {trouble}\n"
                 if not fail or part != fail_in:
                     raise
+            calls.append(read_calls(recording))
         records = read_records(recording)
     workload.learn()
-    return Run(policy, records, workload, began, says)
+    return Run(policy, records, workload, began, says, calls)
 
 
 class Checker:
@@ -297,48 +303,56 @@ def crashes(command: Sequence[str], policy: str, n: int, seed: int, where: Path,
     return not wrong
 
 
-Call = Tuple[str, int, Callable[[], None]]
+class Failing:
+    """Short workloads, and in each of them calls that fail: `fail` says which, in the start `fail_in`. `rewrite` is for
+    Workload.play(). Of each, so many states are checked. Runs in which something is wrong are kept in folders of
+    `where`."""
 
+    def __init__(
+        self, command: Sequence[str], policy: str, *, states: int, seed: int, where: Path, rewrite: str = "",
+    ) -> None:  # fmt: skip
+        self._command, self._policy, self._rewrite = command, policy, rewrite
+        self._states, self._seed, self._where = states, seed, where
 
-def failing_calls(most: int, kinds: Sequence[str], starts: Sequence[int] = (0, 1)) -> Iterator[Call]:
-    """What FAIL is to be, in which start of the server, and what is to be called where there are no so many calls:
-    then the next kind follows. Of each kind the first call fails, then the second, up to `most`; alone, or all from
-    it on."""
-    for kind in kinds:
-        for error, start, more in itertools.product(KINDS[kind], starts, ("", ":+")):
-            over: List[bool] = []
-            for n in range(1, most + 1):
-                if not over:
-                    yield f"{kind}:{n}:{error}{more}", start, lambda: over.append(True)
+    def _record(self, fail: str = "", fail_in: int = 0) -> Run:
+        rounds, seconds = (8, REWRITE_S if self._rewrite else 0) if self._policy == "always" else (40, 4)
+        return record(self._command, self._policy, rounds=rounds, seed=self._seed, seconds=seconds, fail=fail,
+                      fail_in=fail_in, rewrite=self._rewrite, fast=seconds > 0)  # fmt: skip
 
+    def calls(self, most: int) -> Tuple[List[Call], int]:
+        """What can be made to fail: of each kind the first call, the second, up to the last where none fails; alone, or
+        all from it on. Of more than `most` calls the seed draws so many. The second is how many there are in all."""
+        rng, found, there_are = random.Random(self._seed), [], 0
+        for start, made in enumerate(self._record().calls):
+            for kind, errors in KINDS.items():
+                for error, more in itertools.product(errors, ("", ":+")):
+                    there_are += made[kind]
+                    drawn = sorted(rng.sample(range(1, made[kind] + 1), min(most, made[kind])))
+                    found += [(f"{kind}:{n}:{error}{more}", start) for n in drawn]
+        return found, there_are
 
-def failing(
-    command: Sequence[str], policy: str, calls: Iterator[Call], *, states: int, seed: int, where: Path,
-    rewrite: str = "",
-) -> Tuple[int, str]:  # fmt: skip
-    """For each of the failing calls a workload is played, in which it fails, and so many states are checked; `rewrite`
-    is for Workload.play(). Returns how many workloads there were, and what has gone wrong; runs in which something has
-    are kept in folders of `where`."""
-    wrongs, total = [], 0
-    for fail, start, over in calls:
-        rounds, seconds = (8, REWRITE_S if rewrite else 0) if policy == "always" else (40, 4)
-        how = {"rounds": rounds, "seconds": seconds, "rewrite": rewrite}
+    def play(self, calls: Sequence[Call]) -> Tuple[int, str]:
+        """How many of them have failed, and what has gone wrong."""
+        with ThreadPoolExecutor(WORKLOADS) as pool:
+            results = list(pool.map(lambda call: self._play(*call), calls))
+        return sum(failed for failed, _ in results), "\n".join(wrong for _, wrong in results if wrong)
+
+    def _play(self, fail: str, start: int) -> Tuple[bool, str]:
+        what = f"  with FAIL={fail} in start {start + 1}:"
         try:
-            run = record(command, policy, seed=seed, fail=fail, fail_in=start, **how)  # type: ignore[arg-type]
+            run = self._record(fail, start)
         except Trouble as trouble:
-            wrongs.append(f"  with FAIL={fail} in start {start + 1}: {trouble}")
-            continue
+            return True, f"{what} {trouble}"
         if not any(record.error for record in run.records):
-            over()
-            continue
-        total += 1
-        checker = Checker(run, command, 0 if policy == "always" else float("inf") if "+" in fail else FAILING_WINDOW)
-        _, wrong = checker.check_all(checker.recording.sample(states, seed), states)
-        if wrong:
-            keep(run, command, where / f"{fail}-in-{start + 1}")
-            says = f"  with FAIL={fail} in start {start + 1}: {run.says}"
-            wrongs.append(f"{says}\n{told(wrong, where / f'{fail}-in-{start + 1}')}")
-    return total, "\n".join(wrongs)
+            return False, ""
+        window = 0 if self._policy == "always" else float("inf") if "+" in fail else FAILING_WINDOW
+        checker = Checker(run, self._command, window)
+        _, wrong = checker.check_all(checker.recording.sample(self._states, self._seed), self._states)
+        if not wrong:
+            return True, ""
+        where = self._where / f"{fail}-in-{start + 1}"
+        keep(run, self._command, where)
+        return True, f"{what} {run.says}\n{told(wrong, where)}"
 
 
 def kills(command: Sequence[str], policy: str, n: int, seed: int, rewrite: str = "") -> bool:
@@ -371,7 +385,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--policy", choices=list(WINDOW), default="always")
     parser.add_argument("--states", type=int, default=0, metavar="N", help="check N different states")
-    parser.add_argument("--failing", type=int, default=0, metavar="N", help="let the first N calls of each kind fail")
+    parser.add_argument("--failing", type=int, default=0, metavar="N", help="let N calls of each kind fail")
     parser.add_argument("--kill", type=int, default=0, metavar="N", help="kill it under load N times in a row")
     parser.add_argument("--seed", type=int, default=int(os.environ.get("TEST_SEED") or random.randrange(1 << 30)))
     parser.add_argument("--slow-ms", type=int, default=0, help="milliseconds that each fsync takes longer")
@@ -391,14 +405,14 @@ def main() -> int:
                            slow_ms=args.slow_ms, rewrite=args.rewrite) and good  # fmt: skip
         if args.failing:
             start = time.monotonic()
-            calls = failing_calls(args.failing, list(KINDS))
-            if args.policy != "always":  # these take seconds, and what is done at the start is the same
-                calls = failing_calls(min(2, args.failing), ["write", "fdatasync"], [0])
             anew = args.rewrite if args.rewrite == "bgrewriteaof" else ""  # the other one may leave the log off
-            total, wrong = failing(command, args.policy, calls, states=8, seed=args.seed, where=where, rewrite=anew)
+            failing = Failing(command, args.policy, states=8, seed=args.seed, where=where, rewrite=anew)
+            calls, there_are = failing.calls(args.failing)
+            total, wrong = failing.play(calls)
             took = time.monotonic() - start
-            said = f"{total} workloads with a failing call in {took:.0f} s"
-            print(f"{args.policy}, seed {args.seed}: {said}", flush=True)
+            said = f"{total} workloads with a failing call"
+            said += f", of {there_are} (ARGS='--failing 1000' plays all)," if len(calls) < there_are else ""
+            print(f"{args.policy}, seed {args.seed}: {said} in {took:.0f} s", flush=True)
             print(wrong or "  nothing is wrong")
             good = not wrong and good
         if args.kill:

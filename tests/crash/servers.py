@@ -1,12 +1,16 @@
 """A server and its clients, as the crash lab needs them: quickly started on a folder, killed, talked to."""
 from __future__ import annotations
 
+import itertools
+import mmap
 import os
+import random
 import re
 import select
 import shlex
 import signal
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -14,6 +18,10 @@ from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
 HERE = Path(__file__).resolve().parent
+CLOCK = HERE.parent / "cases" / "clock.c"
+PORTS = itertools.cycle(random.sample(range(20000, 32000), 4000))
+LOOK_S = 0.02  # between two looks whether a reply has come, or the server has gone
+FAST = 10  # times as fast as ours, while clients pause: FastClock
 READY = re.compile(rb"listening on [\d.]+:(\d+)|(Ready to accept connections)")
 Words = Tuple[bytes, ...]
 
@@ -28,9 +36,13 @@ def patience() -> float:
 
 
 def recorder() -> str:
-    """The library made of recorder.c, which is compiled where it is older."""
+    return preloaded(HERE / "recorder.c")
+
+
+def preloaded(source: Path) -> str:
+    """The library made of this file, which is compiled where it is older."""
     folder = Path(os.environ.get("WORKBOOK_BUILD", HERE.parents[1] / "build" / "test")).resolve()
-    source, library = HERE / "recorder.c", folder / "recorder.so"
+    library = folder / f"{source.stem}.so"
     if not library.exists() or library.stat().st_mtime < source.stat().st_mtime:
         folder.mkdir(parents=True, exist_ok=True)
         mine = f"{library}.{os.getpid()}.{threading.get_ident()}"
@@ -39,6 +51,52 @@ def recorder() -> str:
         subprocess.run([*compiler, *words], check=True)
         os.replace(mine, library)
     return str(library)
+
+
+class Clock:
+    """What the time is, for a server and its clients: that of the machine."""
+
+    preload = ""  # a library, with a colon behind it
+    env: Dict[str, str] = {}
+
+    def ns(self) -> int:
+        """The monotonic clock."""
+        return time.monotonic_ns()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def waited(self, seconds: float) -> None:
+        """So long a client has waited for the server."""
+
+
+class FastClock(Clock):
+    """The clocks of a server, which its clients set: they run FAST times as fast as ours while the clients pause, so
+    nobody waits long for a timer, and stand still while they are at work, so on a busy machine none goes off early."""
+
+    def __init__(self, file: Path) -> None:
+        self.preload = f"{preloaded(CLOCK)}:"
+        self.env = {"CLOCK_FILE": str(file)}
+        file.write_bytes(bytes(4096))
+        with file.open("r+b") as opened:
+            self._map = mmap.mmap(opened.fileno(), 4096)
+        self._wall_ahead = time.time_ns() - time.monotonic_ns()
+        self._set(time.monotonic_ns())
+
+    def _set(self, ns: int) -> None:
+        struct.pack_into("=qq", self._map, 0, ns, ns + self._wall_ahead)
+
+    def ns(self) -> int:
+        return struct.unpack_from("=q", self._map)[0]
+
+    def sleep(self, seconds: float) -> None:
+        end, step = self.ns() + round(seconds * 1e9), FAST * 1_000_000
+        while self.ns() < end:
+            time.sleep(0.001)
+            self._set(min(self.ns() + step, end))
+
+    def waited(self, seconds: float) -> None:
+        self._set(self.ns() + round(seconds * 1e9))
 
 
 class Server:
@@ -117,11 +175,19 @@ class Server:
             pass
         return f"status {status}: {self.last_words()}"
 
-    def kill(self, sig: int = signal.SIGKILL) -> None:
-        """kill -9, at any time: what it has not written is gone."""
+    def kill(self, sig: int = signal.SIGKILL, clock: Clock = Clock()) -> None:
+        """kill -9, at any time: what it has not written is gone. Another signal may wait for a timer."""
         if self._process.poll() is None:
             self._process.send_signal(sig)
-        self._process.wait(patience())
+        end = time.monotonic() + patience()
+        while True:
+            try:
+                self._process.wait(LOOK_S)
+                return
+            except subprocess.TimeoutExpired:
+                if time.monotonic() > end:
+                    raise
+                clock.waited(LOOK_S)
 
     def __enter__(self) -> "Server":
         return self
@@ -133,15 +199,23 @@ class Server:
 
 
 def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
+    """One that the kernel gives to nobody by itself."""
+    for port in PORTS:
+        with socket.socket() as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                sock.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
+    raise AssertionError
 
 
 class Client:
     """A connection. `taken` are the bytes of all replies so far that are whole."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, clock: Clock = Clock()) -> None:
+        self._clock = clock
         try:
             self._sock = socket.create_connection(("127.0.0.1", server.port), patience())
         except OSError as error:
@@ -173,15 +247,21 @@ class Client:
                 self._buffer = self._buffer[end:]
                 self.taken += end
                 return value
+            self._wait_readable()
             try:
                 more = self._sock.recv(1 << 16)
-            except OSError as error:
+            except OSError:
                 more = b""
-                if isinstance(error, socket.timeout):
-                    raise Trouble(f"no reply in {patience():g} s") from None
             if not more:
                 raise Trouble("it has closed the connection")
             self._buffer += more
+
+    def _wait_readable(self) -> None:
+        end = time.monotonic() + patience()
+        while not select.select([self._sock], [], [], LOOK_S)[0]:
+            self._clock.waited(LOOK_S)
+            if time.monotonic() > end:
+                raise Trouble(f"no reply in {patience():g} s")
 
     def ask(self, *requests: Words) -> List[object]:
         """The replies to these requests, which are sent as one piece."""

@@ -32,6 +32,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 SECTOR = 512
 CHECKPOINT = 32  # writes of a file; see _writes_of()
 HEAD = struct.Struct("=cBHiQQQQ")  # struct record
+KINDS = ("open", "write", "fsync", "fdatasync", "ftruncate", "rename", "unlink", "mkdir")  # k_kind_names
 FIRST = 4096  # where the first one is in a recording; how long all are is said at its beginning
 CREATED, TRUNCATED = 1, 2
 NEVER = 1 << 62
@@ -89,6 +90,12 @@ class State(NamedTuple):
     @property
     def kind(self) -> str:
         return self.writes.partition(".")[0] + "+names" * bool(self.lost)
+
+
+def read_calls(path: Path) -> Dict[str, int]:
+    """How many calls of each kind the server of a recording has made since it was started last."""
+    with path.open("rb") as file:
+        return dict(zip(KINDS, struct.unpack("=8x8Q", file.read(72))))
 
 
 def read_records(path: Path) -> List[Record]:

@@ -8,10 +8,9 @@ they are those after a certain step, and where these are the steps with an `orde
 from __future__ import annotations
 
 import random
-import time
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from crash.servers import Client, Error, Server, Trouble, Words
+from crash.servers import Client, Clock, Error, Server, Trouble, Words
 
 ORDER = b"order"
 LATER = 4_000_000_000_000  # a deadline that no test lives to see, in milliseconds since 1970
@@ -22,6 +21,8 @@ REWRITE: Dict[str, List[Words]] = {
 }
 REWRITE_ROUNDS = 12  # in one of so many rounds the log is written anew
 GOES_ON = (b"aof_rewrite_in_progress:1", b"aof_rewrite_scheduled:1")  # in what INFO says
+FAILS = b"aof_last_write_status:err"  # in the same: a rewrite waits until the log can be written
+LATE_NS = 3_000_000_000  # until nobody waits for that: some disks fail for ever
 Keys = Dict[bytes, object]  # key -> what it holds, with its deadline
 
 
@@ -196,6 +197,13 @@ def change(keys: Keys, words: Words) -> None:
         raise AssertionError(name)
 
 
+def _rests(client: Client, late: bool) -> bool:
+    """Is the log not written anew now? When it is `late`, nor is one that waits for a disk that fails."""
+    (info,) = client.ask((b"info", b"persistence"))
+    assert isinstance(info, bytes)
+    return not any(word in info for word in GOES_ON) or (late and FAILS in info)
+
+
 class Workload:
     """All writers. `play` has them talk to a server; afterwards `learn`, then `wrong` judges what a server has."""
 
@@ -203,17 +211,19 @@ class Workload:
         self.writers = [Writer(number, seed) for number in range(writers)]
         self._rng = random.Random(seed)
 
-    def play(self, server: Server, rounds: int, pause: float = 0, rewrite: str = "") -> bool:
+    def play(
+        self, server: Server, rounds: int, pause: float = 0, rewrite: str = "", clock: Clock = Clock(),
+    ) -> bool:  # fmt: skip
         """Each round, some writers send some steps each, and wait for the replies. The log may be written anew now and
         then, as REWRITE says, once at least. Returns whether the server has answered all of them: it may have ended by
         itself."""
         clients: Dict[Writer, Client] = {}
         try:
             for writer in self.writers:
-                clients[writer] = Client(server)
+                clients[writer] = Client(server, clock)
                 clients[writer].ask(writer.database)
             for number in range(rounds):
-                time.sleep(pause)
+                clock.sleep(pause)
                 if rewrite and (number == rounds // 2 or self._rng.random() < 1 / REWRITE_ROUNDS):
                     clients[self.writers[0]].ask(*REWRITE[rewrite])
                 sent = []
@@ -223,12 +233,13 @@ class Workload:
                     sent.append((clients[writer], steps))
                 for client, steps in sent:
                     for step in steps:
-                        step.port, step.ns = client.port, time.monotonic_ns()
+                        step.port, step.ns = client.port, clock.ns()
                         step.replies = [client.reply() for _ in step.requests]
                         step.end = client.taken
+            end = clock.ns() + LATE_NS
             for client in clients.values():  # when this is answered, the recorder knows of all that was before
-                while any(word in client.ask((b"info", b"persistence"))[0] for word in GOES_ON):  # type: ignore
-                    time.sleep(0.001)
+                while not _rests(client, clock.ns() > end):
+                    clock.sleep(0.02)
         except Trouble:
             return False
         finally:

@@ -1,17 +1,18 @@
 """The model of the crash lab (tests/crash/states.py) on made-up recordings: what stays, and what may be lost; and its
-recorder, where a program has a child."""
+recorder, where a program has a child; and its clock."""
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import List, Set
 
 import pytest
 
-from crash.servers import recorder
-from crash.states import CREATED, Disk, Record, Recording, State, read_records
+from crash.servers import FastClock, recorder
+from crash.states import CREATED, Disk, Record, Recording, State, read_calls, read_records
 from harness import limit
 
 pytestmark = pytest.mark.inside
@@ -144,3 +145,35 @@ def test_a_child_may_be_killed_at_any_time(tmp_path: Path) -> None:
     """, tmp_path)
     assert sum(record.data == b"end" for record in records) == 30
     assert any(record.size == 20_000 for record in records)
+
+
+def test_calls_are_counted_by_their_kind(tmp_path: Path) -> None:
+    recorded("""if True:
+        import os
+        fd = os.open("f", os.O_WRONLY | os.O_CREAT)
+        for _ in range(3):
+            os.write(fd, b"x")
+        os.fsync(fd)
+        os.rename("f", "g")
+    """, tmp_path)
+    calls = {"open": 1, "write": 3, "fsync": 1, "rename": 1}
+    assert {kind: n for kind, n in read_calls(tmp_path / "recording").items() if n} == calls
+
+
+# ---- the clock ----
+
+
+def test_a_fast_clock_goes_on_only_while_the_clients_pause(tmp_path: Path) -> None:
+    clock = FastClock(tmp_path / "clock")
+    program = "import time; print(time.monotonic_ns(), time.time_ns())"
+    command, env = [sys.executable, "-c", program], {**os.environ, **clock.env, "LD_PRELOAD": clock.preload[:-1]}
+
+    def shown() -> List[int]:
+        done = subprocess.run(command, env=env, check=True, timeout=limit(20), stdout=subprocess.PIPE)
+        return list(map(int, done.stdout.split()))
+
+    first, began = shown(), time.monotonic()
+    assert shown() == first and first[0] == clock.ns()
+    clock.sleep(2)
+    took = time.monotonic() - began
+    assert [after - before for before, after in zip(first, shown())] == [2_000_000_000] * 2 and took < limit(1.5)
