@@ -861,6 +861,18 @@ def effects_above_our_limits(chapter: int) -> None:
                 server.stop()
 
 
+@case(since=27, inside=True, time_limit=120, perhaps="refuse a log with a string whose length does not fit an entry")
+def a_value_that_is_too_long_is_not_cut(chapter: int) -> None:
+    """Redis keeps strings of up to 512 MB. A log with one that ours cannot keep is refused."""
+    size = 1 << 28
+    with Folder(chapter) as folder:
+        folder.write(log_of("set a b") + b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n" % size)
+        with folder.last.open("r+b") as file:
+            file.seek(size, os.SEEK_END)  # zeros
+            file.write(b"\r\n")
+        folder.refused("byte 27: ")
+
+
 @case(since=27, perhaps="a new file has a number, and a name, that no file before it has")
 def names_that_do_not_go_with_numbers(chapter: int) -> None:
     """Somebody has written the manifest anew. What is new does not overwrite what is there."""

@@ -213,6 +213,11 @@ static const char *do_again(const struct resp_args *args) {
     if (command->arity > 0 ? (int)args->n != command->arity : (int)args->n < -command->arity) {
         return "the number of its arguments is wrong";
     }
+    for (size_t i = 1; i < args->n; i++) {
+        if (args->items[i].len >= 1 << 28) { // more than val_len can say; Redis has such values
+            return "one of its strings is longer than we can keep";
+        }
+    }
     struct request req = {
         .conn = &load.conn, .command = command, .args = args->items, .nargs = (int)args->n};
     struct reply out = {.buf = &load.reply};
