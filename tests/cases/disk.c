@@ -1,5 +1,5 @@
 // disk.c: preloaded into a server (LD_PRELOAD), it lets a test decide how long fdatasync() takes, and
-// whether it fails (EIO), by the file that DISK_FILE names (cases/syncs.py). A call that is held goes
+// whether it fails (EIO), and which fsync() fails, by the file that DISK_FILE names (cases/syncs.py). A call that is held goes
 // on by itself after 30 seconds.
 //
 // While a call is held, it also looks at the alarm of the process (setitimer): `alarm` is 1 once that
@@ -25,6 +25,7 @@ struct shared {
     _Atomic int64_t over;   // that are over
     _Atomic int64_t synced; // bytes that the file had when the last call began that did not fail
     _Atomic int64_t alarm;
+    _Atomic int64_t fsyncs; // calls of fsync() until one fails; 0 for none
 };
 
 static struct shared *g_shared;
@@ -85,4 +86,13 @@ int fdatasync(int fd) {
     g_shared->over++;
     errno = err;
     return rv;
+}
+
+int fsync(int fd) {
+    int (*next)(int) = dlsym(RTLD_NEXT, "fsync");
+    if (g_shared->fsyncs > 0 && --g_shared->fsyncs == 0) {
+        errno = EIO;
+        return -1;
+    }
+    return next(fd);
 }

@@ -6,7 +6,9 @@
 //   file appendonly.aof.1.incr.aof seq 1 type i
 //
 // What the manifest does not name does not belong to the log. It is replaced as a whole, by a rename: there
-// is the old one, or the new one. Has no state.
+// is the old one, or the new one.
+//
+// Owns the highest number that perhaps stands in the manifest on the disk.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,9 +32,11 @@ enum {
     k_max_manifest = 1 << 20, // bytes that are read of it
 };
 
-// Returns a number that no file has, and no name of one.
+static int64_t perhaps_named;
+
+// Returns a number that no file has, and no name of one; nor, perhaps, one that is named on the disk.
 int64_t manifest_free_seq(const struct manifest *manifest) {
-    int64_t free_seq = 1;
+    int64_t free_seq = perhaps_named + 1;
     for (int i = 0; i < manifest->n; i++) {
         const struct aof_file *file = &manifest->files[i];
         long long in_name = 0;
@@ -194,6 +198,9 @@ static bool write_as(int dir_fd, const char *name, const struct manifest *manife
 // old one counts or the new one. The files that it names have to be on the disk already. The new manifest is
 // synced first, then it gets its name, then the name is synced: a directory is a file, too.
 bool manifest_write(int dir_fd, const struct manifest *manifest) {
-    return write_as(dir_fd, k_temp, manifest) &&
-           renameat(dir_fd, k_temp, dir_fd, k_manifest) == 0 && fsync(dir_fd) == 0;
+    if (!write_as(dir_fd, k_temp, manifest)) {
+        return false;
+    }
+    perhaps_named = manifest_free_seq(manifest) - 1;
+    return renameat(dir_fd, k_temp, dir_fd, k_manifest) == 0 && fsync(dir_fd) == 0;
 }
