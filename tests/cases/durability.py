@@ -252,6 +252,8 @@ def a_transaction_is_one_batch(chapter: int) -> None:
             (["multi", "select 3", "set k 5", "select 0", "set l 6", "exec"],
              "SELECT 3, MULTI, SET k 5, SELECT 0, SET l 6, EXEC"),
             (["watch k", "OTHER set k 7", "multi", "set k 8", "exec"], "SELECT 0, SET k 7"),
+            (["multi", "set k 9", "config set appendfsync always", "incr k", "exec"],
+             "SELECT 0, MULTI, SET k 9, incr k, EXEC"),
             (["multi", "get k", "expire k 100", "incrbyfloat k 0.5", "incr k", "expire k -1", "exec"], ANY),
         ):  # fmt: skip
             done = len(folder.commands())

@@ -142,6 +142,9 @@ static const char *set_fsync(const struct slice *arg, bool trial) {
     } else if (!is_word(arg, "no")) {
         return "argument(s) must be one of the following: everysec, always, no";
     }
+    if (policy == FSYNC_ALWAYS && effect_is_together()) { // half of it would be synced
+        return "always cannot be set within a transaction";
+    }
     if (trial || set_fsync_policy(policy)) {
         return NULL;
     }
