@@ -43,8 +43,9 @@ ROOT = HERE.parents[1]
 WINDOW = {"always": 0.0, "everysec": 2.0, "no": float("inf")}  # seconds in which what was answered may be lost
 FAILING_WINDOW = 3.0  # the same of `everysec`, where a sync has failed, which is made up for a second later
 ADDED = [(b"added:%d" % n, b"v%d" % n) for n in range(3)]  # keys that are written after a crash
+FULL = "short,write:{next}:ENOSPC"  # as a disk does that becomes full
 KINDS = {  # calls that are made to fail, and with what
-    "open": ("EIO", "ENOSPC"), "write": ("EIO", "ENOSPC", "short"), "fdatasync": ("EIO",), "fsync": ("EIO",),
+    "open": ("EIO", "ENOSPC"), "write": ("EIO", "short", FULL), "fdatasync": ("EIO",), "fsync": ("EIO",),
     "ftruncate": ("EIO",), "rename": ("EIO", "ENOSPC"), "unlink": ("EIO",), "mkdir": ("ENOSPC",),
 }  # fmt: skip
 REWRITE_S = 0.3  # that a workload takes at least, so that the log can be written anew in its middle
@@ -328,7 +329,7 @@ class Failing:
                 for error, more in itertools.product(errors, ("", ":+")):
                     there_are += made[kind]
                     drawn = sorted(rng.sample(range(1, made[kind] + 1), min(most, made[kind])))
-                    found += [(f"{kind}:{n}:{error}{more}", start) for n in drawn]
+                    found += [(f"{kind}:{n}:{error.format(next=n + 1)}{more}", start) for n in drawn]
         return found, there_are
 
     def play(self, calls: Sequence[Call]) -> Tuple[int, str]:

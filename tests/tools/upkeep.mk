@@ -34,7 +34,7 @@ has_log := $(lastword $(patsubst chapters/%/src/aof.h,%,$(wildcard chapters/[0-9
 crash_lab = $(python) tests/crash/check.py --policy $$policy $1 $(ARGS) --server $(or $(SERVER),$(B)/$(has_log)/server) || failed=1
 on_policies = $(call built,build-$(has_log)) && { failed=0; for policy in always everysec; do $(call crash_lab,$1); done; exit $$failed; }
 rewrites := $(if $(SERVER),,--rewrite $(if $(wildcard chapters/$(has_log)/src/rewrite.c),bgrewriteaof,off-and-on))
-crash: ; @$(call on_policies,--states 5000 --failing 40 $(rewrites))
+crash: ; @$(call on_policies,--states 5000 --failing 30 $(rewrites))
 kill9: ; @$(call on_policies,--kill 1000 $(rewrites))
 
 # Memory of the lab programs, and what each is given.
