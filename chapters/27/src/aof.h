@@ -96,23 +96,41 @@ bool aof_worker_is_busy(void);
 int aof_worker_result(bool wait);
 void aof_worker_end(void);
 
-// aof.c, above deadline.c
+// aof_tail.c, above deadline.c
+void sync_begin(void);
+bool sync_over(bool wait);
+bool sync_now(void);
 struct buf *aof_open_batch(void);
 bool aof_batch_is_open(void);
+void close_batch(void);
+bool has_small_batch(void);
+bool write_batches(void);
+bool write_mark(void);
+bool begin_anew(void);
+void try_again(void);
+bool aof_begin(int64_t seq);
+bool aof_continue(uint64_t size, bool marked);
+bool tail_end(void);
+bool aof_is_on(void);
+int aof_error(void);
+uint64_t aof_file_size(void);
+size_t tail_size(void);
+size_t tail_written(void);
+bool tail_is_dirty(void);
+bool tail_is_marked(void);
+int get_fsync_policy(void);
+bool tail_set_policy(enum fsync_policy policy);
+
+// aof.c, above deadline.c
 bool aof_gathers(void);
 void aof_commit(void);
 int64_t aof_deadline(void);
 void aof_tick(void);
 void aof_start(void);
 bool aof_wanted(void);
-bool aof_is_on(void);
-bool aof_begin(int64_t seq);
-bool aof_continue(uint64_t size, bool marked);
 bool aof_stop(void);
 bool aof_end(void);
-int get_fsync_policy(void);
 bool set_fsync_policy(int policy);
-int aof_error(void);
 struct aof_numbers aof_numbers(void);
 void aof_loads(uint64_t done, uint64_t total);
 bool aof_is_loading(void);
