@@ -5,7 +5,7 @@
 //
 // The table of contents: the types that files share, then the functions that each has for others.
 // All other functions are static, and so is all state: the first lines of a file say what it owns. What
-// belongs to transactions alone is in transaction.h.
+// belongs to one subject alone is in places.h and transaction.h.
 //
 // A file calls only those that are above it here.
 #pragma once
@@ -17,6 +17,7 @@
 #include "buf.h"
 #include "dlist.h"
 #include "hashtable.h"
+#include "places.h"
 #include "reply.h"
 #include "request.h"
 #include "resp.h"
@@ -178,15 +179,6 @@ struct conn {
     char *name;                      // owned; NULL for none
     const struct command *last;      // what it has asked for last
     struct transaction *transaction; // owned; NULL for none
-};
-
-// What the ends of a range are: of places, negative ones count from the end.
-enum range_by { BY_PLACE, BY_SCORE, BY_NAME };
-
-// Places in a sorted set, NULL for none: from `begin` up to before `end`.
-struct places {
-    struct zset *zset;
-    size_t begin, end;
 };
 
 // entry.c
@@ -386,12 +378,6 @@ void do_zmscore(struct request *req, struct reply *out);
 void do_zrank(struct request *req, struct reply *out);
 void do_zrevrank(struct request *req, struct reply *out);
 void do_zcard(struct request *req, struct reply *out);
-
-// places.c
-enum range_by range_of_command(const struct command *command);
-bool find_places(struct request *req, enum range_by by, bool swapped, struct places *places,
-                 struct reply *out);
-bool out_pairs(const struct places *places, bool rev, bool scores, bool nested, struct reply *out);
 
 // t_scan.c
 void do_scan(struct request *req, struct reply *out);
