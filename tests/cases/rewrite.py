@@ -18,7 +18,7 @@ from typing import Dict, Iterator, List, Optional
 from harness import Conn, Server, fail, limit, redis, seed, settings, wait_until
 from harness.diagnose import may_look
 from harness.grammar import RespGenerator
-from harness.resp import OK, PONG, Simple
+from harness.resp import OK, PONG, Simple, array
 from harness.wire import Err
 
 from . import case
@@ -27,6 +27,7 @@ from .beside_redis import _is_known
 from .clock import Clock
 from .durability import DATED, POLICIES, do, marked, no_fault, redis_on
 from .resp import asks
+from .syncs import on_a_disk
 from .talk import bulk, numbered, preload, start, still_serves, uses_no_cpu, watched
 from .transactions import QUEUED, Draw
 
@@ -436,6 +437,23 @@ def syncs_go_on_after_a_failure(chapter: int) -> None:
         do(conn, "set k 4")
         size = max(part.end for part in folder.batches() if part.commands)
         wait_until(lambda: marked(folder, size), f"a mark says that {size} bytes are on the disk", 10)
+
+
+@case(since=28, inside=True)
+def given_up_before_it_begins(chapter: int) -> None:
+    """It waits for a sync, and the log is turned off: that is no failure of a rewrite."""
+    with on_a_disk(chapter, "everysec") as it:
+        do(it.conn, "set k v")
+        it.held()
+        it.conn.ask("bgrewriteaof", expect=BEGUN)
+        it.clock.rest()
+        it.conn.send(array("config", "set", "appendonly", "no"))
+        it.disk.release()
+        it.conn.recv(OK)
+        said = [line for line in it.server.log if "rewrit" in line]
+        if said or goes_on(it.conn) or info(it.conn)["aof_last_bgrewrite_status"] != "ok":
+            fail(f"a rewrite that has not begun is given up: {said}", expected="nothing is said, and the status is ok")
+        it.server.stop(signal.SIGKILL)
 
 
 @case(since=28, inside=True)

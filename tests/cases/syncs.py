@@ -229,6 +229,33 @@ def asked_for_more_on_a_failing_disk(chapter: int) -> None:
         expect_again(it.folder, ("get before", b"v"), ("get after", b"v"))
 
 
+@case(since=27, inside=True, perhaps="an error is the answer: with `always`, a server that cannot write has to end")
+def asked_for_more_on_a_full_disk(chapter: int) -> None:
+    """From `everysec` or `no` to `always`, where something cannot be written: an error, and nothing else happens. When
+    the disk has room again, OK."""
+    for fsync in ("everysec", "no"):
+        for known in (True, False):
+            with on_a_disk(chapter, fsync) as it:
+                do(it.conn, "set k v")
+                limit_files(it.server, FULL)
+                if known:
+                    do(it.conn, "set k w")
+                    came = it.conn.ask("config", "set", "appendfsync", "always")
+                else:
+                    it.conn.send(array("set", "k", "w") + array("config", "set", "appendfsync", "always"))
+                    it.conn.recv(OK)
+                    came = it.conn.recv()
+                if not isinstance(came, Err) or "appendfsync" not in str(came.text):
+                    fail(f"the disk is full, and CONFIG SET appendfsync always is answered by {came!r}",
+                         expected="an error that names appendfsync")  # fmt: skip
+                asks(it.conn, ("config get appendfsync", [b"appendfsync", fsync.encode()]), ("get k", b"w"))
+                limit_files(it.server)
+                passes_until(it.clock, lambda: it.conn.ask("config", "set", "appendfsync", "always") == OK, "OK comes")
+                do(it.conn, "set l w")
+                it.server.stop(signal.SIGKILL)
+                expect_again(it.folder, ("get k", b"w"), ("get l", b"w"))
+
+
 # ---- while a sync goes on ----
 
 
@@ -376,11 +403,11 @@ def the_end_on_a_failing_disk(chapter: int) -> None:
 @case(since=27, inside=True, perhaps="where the end of the log cannot be written, that is said, and the status is 1")
 def the_end_says_what_is_lost(chapter: int) -> None:
     """Nothing can be written, in a new file neither: a line says how many bytes of the log are lost, and the exit
-    status is 1."""
-    for fsync in ("everysec", "no"):
+    status is 1. What is written already is on the disk."""
+    for fsync, marked_before in (("everysec", True), ("everysec", False), ("no", False)):
         with on_a_disk(chapter, fsync) as it:
             do(it.conn, "set k v")
-            if fsync == "everysec":
+            if marked_before:
                 it.marks(it.size)
             limit_files(it.server, FULL)
             do(it.conn, "set l w")
@@ -390,7 +417,23 @@ def the_end_says_what_is_lost(chapter: int) -> None:
             if status != 1 or not said or int(said[1]) not in (lost, lost + mark):
                 fail(f"with {fsync} the server ends with status {status}: {it.server.log}",
                      expected=f"status 1, and a line that says that {lost} bytes are lost")  # fmt: skip
+            if it.disk.synced < it.size:
+                fail(f"with {fsync} the server ends, and of {it.size} bytes that are written {it.disk.synced} are on "
+                     "the disk")  # fmt: skip
             expect_again(it.folder, ("get k", b"v"), ("get l", None))
+
+
+@case(since=27, inside=True, perhaps="with `no`, what is written is not kept: after a sync that fails nobody has it")
+def the_end_with_no(chapter: int) -> None:
+    """The last sync fails: what it was for may be lost, a line says so, and the exit status is 1."""
+    with on_a_disk(chapter, "no") as it:
+        do(it.conn, "set k v")
+        it.disk.fail()
+        status, said = it.server.stop(signal.SIGTERM), "\n".join(it.server.log)
+        if status != 1 or "may be lost" not in said or "nothing is lost" in said:
+            fail(f"with no the last sync fails, and the server ends with status {status}: {it.server.log}",
+                 expected="status 1, and a line that says what may be lost")  # fmt: skip
+        expect_again(it.folder, ("get k", b"v"))
 
 
 # ---- the start ----

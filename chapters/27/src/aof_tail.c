@@ -288,9 +288,17 @@ bool aof_continue(uint64_t size, bool behind_batch) {
 bool tail_end(void) {
     bool ok = true;
     sync_over(true);
-    if (!tail.error && write_batches() && fdatasync(tail.fd) == 0) {
+    bool written = !tail.error && write_batches();
+    bool synced = !tail.spoiled && fdatasync(tail.fd) == 0;
+    if (synced) {
         note_synced(tail.start + tail.written);
+    }
+    if (written && synced) {
         write_mark();
+    } else if (!synced && !tail.spoiled && tail.policy == FSYNC_NO) {
+        ok = false; // nobody has the bytes any more
+        msg("the append-only file: fdatasync: %s, so with appendfsync no, changes may be lost",
+            strerror(errno));
     } else if (!begin_anew()) {
         ok = false;
         msg("the append-only file: %zu bytes of it are lost: %s",

@@ -349,7 +349,10 @@ void rewrite_look(void) {
 void rewrite_stop(void) {
     kill_child();
     sync_over(true);
-    if (rewrite.phase != PHASE_NONE) {
+    if (rewrite.phase == PHASE_WAIT) { // nothing has begun
+        rewrite.phase = PHASE_NONE;
+        aof_want_worker(false);
+    } else if (rewrite.phase != PHASE_NONE) {
         end(false);
     }
     rewrite.asked = false;
