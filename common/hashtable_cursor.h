@@ -33,7 +33,7 @@ enum {
     k_min_shrink = 64, // buckets up to which a table stays as it is
 };
 
-// Begins to shrink, where the nodes are few. To be called when nodes have been removed. The older
+// Begins to shrink, if there are few nodes. To be called when nodes have been removed. The older
 // table is the large one now; growing or shrinking, its nodes are moved in the same way.
 // Cost: O(1), and that of allocating the buckets.
 static inline void hm_shrink(struct hmap *hmap) {
@@ -60,7 +60,7 @@ static inline uint64_t cursor_next(uint64_t cursor, size_t mask) {
     return reverse_bits(reverse_bits(cursor | ~(uint64_t)mask) + 1);
 }
 
-// Calls f(node, arg) for the nodes of one bucket, each of which is not touched after its call.
+// Calls f(node, arg) for the nodes of one bucket, none of which is touched after its call: f may free it.
 static inline void h_scan_bucket(const struct htab *htab, size_t pos,
                                  void (*f)(struct hnode *, void *), void *arg) {
     for (struct hnode *node = htab->tab[pos & htab->mask], *next; node; node = next) {

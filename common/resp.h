@@ -51,7 +51,7 @@ enum resp_status {
 struct resp_parser {
     size_t pos;       // bytes that need no second look
     uint32_t strings; // of an array, still to come
-    bool ours;        // we have made it: it may be larger than what clients send
+    bool ours;        // made by us: it may be larger than what clients send
 };
 
 // Strings of requests, one after the other. Zeroed is empty; it owns both allocations.
@@ -276,7 +276,7 @@ static inline bool resp_split(const uint8_t *line, size_t len, uint8_t *words,
 }
 
 // Tells whether the first word of a line is one of HTTP. Any web page can make a browser send a form
-// to this port, and what the form says would be lines with commands in them.
+// to this port, and we would take the lines of the form for commands.
 static inline bool resp_is_http(const struct slice *word) {
     const char *text = (const char *)word->data;
     return (word->len == 4 && strncasecmp(text, "post", 4) == 0) ||

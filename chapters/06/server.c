@@ -82,7 +82,7 @@ static void watch(int fd, short events) {
     }
 }
 
-// Has poll() watch `fd` no longer.
+// Makes poll() stop watching `fd`.
 static void unwatch(int fd) {
     g_data.poll_set[fd] = (struct pollfd){.fd = -1};
     while (g_data.nfds > 0 && g_data.poll_set[g_data.nfds - 1].fd < 0) {

@@ -446,7 +446,7 @@ static const struct command {
 // clang-format on
 
 // Tells whether `arg` is `name`, in letters of any case. Compares the whole of both, so a NUL byte
-// in arg is a byte like others.
+// in arg is a byte like any other.
 static bool is_command(const struct slice *arg, const char *name) {
     size_t i = 0;
     while (i < arg->len && name[i] && (arg->data[i] | 0x20) == name[i]) {
@@ -492,7 +492,7 @@ static void watch(int fd, short events) {
     }
 }
 
-// Has poll() watch `fd` no longer.
+// Makes poll() stop watching `fd`.
 static void unwatch(int fd) {
     g_data.poll_set[fd] = (struct pollfd){.fd = -1};
     while (g_data.nfds > 0 && g_data.poll_set[g_data.nfds - 1].fd < 0) {

@@ -456,7 +456,7 @@ static const struct command {
 // clang-format on
 
 // Tells whether `arg` is `name`, in letters of any case. Compares the whole of both, so a NUL byte
-// in arg is a byte like others.
+// in arg is a byte like any other.
 static bool is_command(const struct slice *arg, const char *name) {
     size_t i = 0;
     while (i < arg->len && name[i] && (arg->data[i] | 0x20) == name[i]) {
@@ -502,7 +502,7 @@ static void watch(int fd, short events) {
     }
 }
 
-// Has poll() watch `fd` no longer.
+// Makes poll() stop watching `fd`.
 static void unwatch(int fd) {
     g_data.poll_set[fd] = (struct pollfd){.fd = -1};
     while (g_data.nfds > 0 && g_data.poll_set[g_data.nfds - 1].fd < 0) {
@@ -733,7 +733,7 @@ static bool accept_new_conn(void) {
 // ---- timers ----
 //
 // A timer goes off when the clock, in whole milliseconds, is past its deadline. So what is left to
-// wait is rounded up: poll() neither comes back too early, nor again and again until it is time.
+// wait is rounded up: else poll() would come back too early, and then again and again until it is time.
 
 // Returns the connection that has been idle for longest, NULL if there is none or the timeout is
 // off.

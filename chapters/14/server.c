@@ -211,7 +211,7 @@ static void entry_destroy(struct entry *ent) {
 }
 
 // Returns how long it takes to free the entry, counted in pairs. The names of a large set are not
-// looked at: it has pairs enough.
+// looked at: it has enough pairs as it is.
 static size_t entry_cost(const struct entry *ent) {
     size_t pairs = entry_pairs(ent), bytes = ent->node.key_len + ent->val_len;
     if (pairs > 0 && pairs <= k_large_container_size) {
@@ -308,7 +308,7 @@ static struct entry *entry_lookup(const struct slice *key) {
 }
 
 // Tells whether the value can become a string of `len` bytes where it is. A large one that loses much
-// had better die as a whole: the memory that it gives back is as much.
+// is better freed as a whole: either way it gives back as much memory.
 static bool entry_fits(const struct entry *ent, size_t len) {
     return ent->type == T_STR &&
            ent->val_len / k_pair_bytes <= k_large_container_size + len / k_pair_bytes;
@@ -659,7 +659,7 @@ static const struct command {
 // clang-format on
 
 // Tells whether `arg` is `name`, in letters of any case. Compares the whole of both, so a NUL byte
-// in arg is a byte like others.
+// in arg is a byte like any other.
 static bool is_command(const struct slice *arg, const char *name) {
     size_t i = 0;
     while (i < arg->len && name[i] && (arg->data[i] | 0x20) == name[i]) {
@@ -705,7 +705,7 @@ static void watch(int fd, short events) {
     }
 }
 
-// Has poll() watch `fd` no longer.
+// Makes poll() stop watching `fd`.
 static void unwatch(int fd) {
     g_data.poll_set[fd] = (struct pollfd){.fd = -1};
     while (g_data.nfds > 0 && g_data.poll_set[g_data.nfds - 1].fd < 0) {
@@ -938,7 +938,7 @@ static bool accept_new_conn(void) {
 // ---- timers ----
 //
 // A timer goes off when the clock, in whole milliseconds, is past its deadline. So what is left to
-// wait is rounded up: poll() neither comes back too early, nor again and again until it is time.
+// wait is rounded up: else poll() would come back too early, and then again and again until it is time.
 
 // Returns the connection that has been idle for longest, NULL if there is none or the timeout is
 // off.

@@ -29,7 +29,7 @@ static const struct command {
 // clang-format on
 
 // Tells whether `arg` is `name`, in letters of any case. Compares the whole of both, so a NUL byte
-// in arg is a byte like others.
+// in arg is a byte like any other.
 static bool is_command(const struct slice *arg, const char *name) {
     size_t i = 0;
     while (i < arg->len && name[i] && (arg->data[i] | 0x20) == name[i]) {

@@ -29,7 +29,7 @@ void lazyfree_start(void) {
     thread_pool_init(&pool, k_threads);
 }
 
-// Ends the workers when they have freed all; if that is very much, ends the program at once.
+// Ends the workers when they have freed everything; if too much is left, ends the program at once.
 void lazyfree_end(void) {
     if (atomic_load(&pairs_left) > k_max_freed) {
         _exit(0); // ends the workers wherever they are; the kernel frees the rest
@@ -38,7 +38,7 @@ void lazyfree_end(void) {
 }
 
 // Returns how long it takes to free the entry, counted in pairs. The names of a large set are not
-// looked at: it has pairs enough.
+// looked at: it has enough pairs as it is.
 size_t entry_cost(const struct entry *ent) {
     size_t pairs = entry_pairs(ent), bytes = ent->node.key_len + ent->val_len;
     if (pairs > 0 && pairs <= k_large_container_size) {
@@ -51,7 +51,7 @@ size_t entry_cost(const struct entry *ent) {
 }
 
 // Tells whether the value can become a string of `len` bytes where it is. A large one that loses much
-// had better die as a whole: the memory that it gives back is as much.
+// is better freed as a whole: either way it gives back as much memory.
 bool entry_fits(const struct entry *ent, size_t len) {
     return ent->type == T_STR &&
            ent->val_len / k_pair_bytes <= k_large_container_size + len / k_pair_bytes;

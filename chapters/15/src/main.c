@@ -27,7 +27,7 @@ static int listen_fd;
 // ---- timers ----
 //
 // A timer goes off when the clock, in whole milliseconds, is past its deadline. So what is left to
-// wait is rounded up: poll() neither comes back too early, nor again and again until it is time.
+// wait is rounded up: else poll() would come back too early, and then again and again until it is time.
 
 // Returns how many milliseconds after `now_ms` the next timer goes off: poll() may wait for that
 // long. -1 if no timer is set: poll() takes it for "as long as you like".

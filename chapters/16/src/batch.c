@@ -50,9 +50,9 @@ static void reject_input(struct conn *conn, const char *why) {
 
 // message = u32 len, len bytes: a request as request.h has it      len <= k_max_msg
 //
-// Answers the first message in rbuf, if it is whole. Returns whether there is a reply to send. What
-// the message has in bytes is work, too: to answer it, and before, to move what has come of it to
-// where there is room for more.
+// Answers the first message in rbuf, if it is whole. Returns whether there is a reply to send. Its
+// bytes are work, too: to answer it, and before that, to move the part that has come to where there is
+// room for more.
 bool try_one_request(struct conn *conn) {
     size_t size = buf_size(&conn->rbuf);
     if (size < 4) {

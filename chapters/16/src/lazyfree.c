@@ -16,10 +16,10 @@
 
 enum {
     k_threads = 4,
-    k_pair_cost = 16, // to free a pair takes as long as to write so many bytes: see turn.c
+    k_pair_cost = 16, // freeing a pair takes as long as writing this many bytes: see turn.c
     k_large_container_size = k_turn_work / k_pair_cost, // a worker frees what counts as more pairs
     k_pair_bytes = 1 << 10,  // bytes of a string that take as long to free as a pair
-    k_kept_pairs = 64,       // a string that loses more, counted in pairs, does not stay
+    k_kept_pairs = 64,       // a string that would lose more, counted in pairs, is freed as a whole
     k_large_block = 1 << 20, // a worker frees a larger block
     k_pairs_a_yield = 64,    // a worker frees this many pairs, then yields
 };
@@ -32,7 +32,7 @@ void lazyfree_start(void) {
     thread_pool_init(&pool, k_threads);
 }
 
-// Ends the workers when they have freed all; if that is very much, ends the program at once.
+// Ends the workers when they have freed everything; if too much is left, ends the program at once.
 void lazyfree_end(void) {
     if (atomic_load(&pairs_left) > k_max_freed) {
         _exit(0); // ends the workers wherever they are; the kernel frees the rest
@@ -41,7 +41,7 @@ void lazyfree_end(void) {
 }
 
 // Returns how long it takes to free the entry, counted in pairs. The names of a large set are not
-// looked at: it has pairs enough.
+// looked at: it has enough pairs as it is.
 size_t entry_cost(const struct entry *ent) {
     size_t pairs = entry_pairs(ent), bytes = ent->node.key_len + ent->val_len;
     if (pairs > 0 && pairs <= k_large_container_size) {
@@ -54,7 +54,7 @@ size_t entry_cost(const struct entry *ent) {
 }
 
 // Tells whether the value can become a string of `len` bytes where it is. A large one that loses much
-// had better die as a whole: the memory that it gives back is as much.
+// is better freed as a whole: either way it gives back as much memory.
 bool entry_fits(const struct entry *ent, size_t len) {
     return ent->type == T_STR && ent->val_len / k_pair_bytes <= k_kept_pairs + len / k_pair_bytes;
 }

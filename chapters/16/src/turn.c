@@ -1,7 +1,7 @@
 // turn.c: what a connection may do in its turn
 //
 // Owns the count of its work. Work is what makes other clients wait, counted in bytes that come in or
-// go out; what moves no bytes counts for as many as take the same time. This file calls no other, so
+// go out; work that moves none counts as the bytes that take as long. This file calls no other, so
 // that all can call it.
 
 #include "server.h"
@@ -24,7 +24,7 @@ void turn_add(size_t cost) {
 
 // Asks for work before it is done. More than a whole turn is slow, and needs a turn of its own; that
 // ends with the request. Where this returns false, the request is asked again in such a turn: its
-// command returns at once, having changed nothing, whatever it has replied.
+// command must return at once, and have changed nothing; what it has replied is dropped.
 bool may_take(size_t cost) {
     if (cost > k_turn_work && !own) {
         refused = true;

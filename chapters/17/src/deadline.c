@@ -12,7 +12,7 @@
 static struct heap heap; // the deadlines of keys, in milliseconds of the monotonic clock
 static int64_t now_ms;   // the time that commands go by: read before each batch of requests
 
-// Has commands go by the time `ms` from now on.
+// Sets the time that commands go by.
 void set_now(int64_t ms) {
     now_ms = ms;
 }

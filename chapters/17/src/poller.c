@@ -21,7 +21,7 @@ static size_t nfds;      // slots up to the last one in use
 static int ready;   // descriptors that poll() found ready and next_ready() has not returned yet
 static size_t next; // where next_ready() goes on
 
-// Has poll() watch `fd` for `events`. If it did already: for these from the next wait on.
+// Makes poll() watch `fd` for `events`; if it does already, for these from the next wait on.
 void watch(int fd, short events) {
     size_t slot = (size_t)fd;
     if (slot >= num_slots) {
@@ -41,7 +41,7 @@ void watch(int fd, short events) {
     }
 }
 
-// Has poll() watch `fd` no longer.
+// Makes poll() stop watching `fd`.
 void unwatch(int fd) {
     poll_set[fd] = (struct pollfd){.fd = -1};
     while (nfds > 0 && poll_set[nfds - 1].fd < 0) {
@@ -59,7 +59,7 @@ struct conn *poller_conn(int fd) {
     return fd2conn[fd];
 }
 
-// Notes whose `fd` is, which is watched. Borrows the connection; NULL where it is gone.
+// Notes which connection a watched `fd` belongs to. Borrows it; NULL where it is gone.
 void poller_set_conn(int fd, struct conn *conn) {
     fd2conn[fd] = conn;
 }
@@ -92,7 +92,7 @@ int next_ready(void) {
     return -1;
 }
 
-// Frees what is known of the descriptors.
+// Frees both arrays.
 void poller_end(void) {
     free(fd2conn);
     free(poll_set);

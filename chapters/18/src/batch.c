@@ -109,7 +109,7 @@ static bool answer(struct conn *conn, const struct request *request) {
     return true;
 }
 
-// Makes room for the rest of a message. To move there what has come of it is work.
+// Makes room for the rest of a message. To move the part that has come is work.
 static void make_room(struct buf *rbuf) {
     size_t size = buf_size(rbuf);
     bool full = rbuf->cap - rbuf->tail < k_read_size;
@@ -118,7 +118,7 @@ static void make_room(struct buf *rbuf) {
     }
 }
 
-// Answers the first requests in rbuf, until it was enough work for a turn, or the next one is slow.
+// Answers the first requests in rbuf, until that is enough work for a turn, or the next one is slow.
 // Returns whether there may be more to answer.
 bool answer_batch(struct conn *conn) {
     struct batch batch;

@@ -61,7 +61,7 @@ static void out_unknown(const struct request *req, struct reply *out) {
                text);
 }
 
-// Has the command reply, if the number of its arguments is right.
+// Runs the command, if it has the right number of arguments.
 void do_request(struct request *req, struct reply *out) {
     if (!req->command) {
         out_unknown(req, out);

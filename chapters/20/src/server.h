@@ -90,7 +90,7 @@ struct batch {
     struct request requests[k_lookahead];
     int n;
     size_t size;                   // of their bytes
-    bool bad;                      // what is behind them is no request
+    bool bad;                      // what follows them is not a request
     char error[k_resp_error_size]; // why
     struct resp_parser rest;       // how much of the request behind them is there
 };

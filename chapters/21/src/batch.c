@@ -109,8 +109,8 @@ static bool parse_batch(struct conn *conn, struct batch *batch) {
     return more;
 }
 
-// Answers the request, which is the first in rbuf. Returns whether there may be a reply to send. What it
-// has in bytes is work, too.
+// Answers the request, which is the first in rbuf. Returns whether there may be a reply to send. Its
+// bytes are work, too.
 static bool answer(struct conn *conn, struct request *req) {
     fetch_keys_ahead(req);
     if (!may_take(req->size) || (req->nargs > 0 && !reply_request(req, &conn->wbuf))) {
@@ -121,7 +121,7 @@ static bool answer(struct conn *conn, struct request *req) {
     return true;
 }
 
-// Makes room for the rest of a message. To move there what has come of it is work.
+// Makes room for the rest of a message. To move the part that has come is work.
 static void make_room(struct buf *rbuf) {
     size_t size = buf_size(rbuf);
     bool full = rbuf->cap - rbuf->tail < k_read_size;
@@ -130,7 +130,7 @@ static void make_room(struct buf *rbuf) {
     }
 }
 
-// Answers the first requests in rbuf, until it was enough work for a turn, or the next one is slow.
+// Answers the first requests in rbuf, until that is enough work for a turn, or the next one is slow.
 // Returns whether there may be more to answer.
 bool answer_batch(struct conn *conn) {
     struct batch batch;

@@ -174,7 +174,7 @@ static bool refuse_transaction(struct request *req, struct reply *out) {
     return true;
 }
 
-// Has the command reply, if the number of its arguments is right.
+// Runs the command, if it has the right number of arguments.
 void do_request(struct request *req, struct reply *out) {
     bool may_concern_multi = !req->command || req->conn->refused_until_ms != 0;
     if (may_concern_multi && refuse_transaction(req, out)) {

@@ -133,7 +133,7 @@ struct entry *entry_write(struct hnode **link, size_t offset, const struct slice
     struct entry *ent = container_of(*link, struct entry, node);
     size_t len = offset + val->len;
     if (ent->val_len != len) {
-        turn_add(offset / k_copied_bytes); // all that stays may have to move
+        turn_add(offset / k_copied_bytes); // realloc may copy all that stays
         ent = mem_realloc(ent, sizeof(*ent) + ent->node.key_len + len);
         ent->val_len = (uint32_t)len;
         *link = &ent->node;

@@ -1,4 +1,4 @@
-// poller.c: what epoll watches, and what of it is ready
+// poller.c: what epoll watches, and which of it is ready
 //
 // Owns the set that the kernel keeps for us, and the events that it reports.
 

@@ -13,7 +13,7 @@
 
 static int64_t now_ms; // what the wall clock said when we looked last
 
-// Has commands go by the time `ms` from now on.
+// Sets the time that commands go by.
 void set_now(int64_t ms) {
     now_ms = ms;
 }
@@ -29,7 +29,7 @@ static bool deadline_eq(const struct hnode *node, const struct hnode *key) {
            container_of(key, struct deadline, node)->ent;
 }
 
-// Returns what to look the deadline of the entry up by.
+// Returns a key to look up the deadline of the entry.
 static struct deadline deadline_key(struct entry *ent) {
     return (struct deadline){
         .node = {.hcode = ent->node.hcode, .key_len = ent->node.key_len},

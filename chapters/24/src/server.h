@@ -92,7 +92,7 @@ struct lookup_key {
 // clang-format off
 enum event {
     EVENT_COPY_TO, EVENT_DEL, EVENT_MOVE_FROM, EVENT_MOVE_TO, EVENT_RENAME_FROM, EVENT_RENAME_TO,
-    EVENT_EXPIRE, EVENT_PERSIST, EVENT_EXPIRED, // a deadline: it has got one, has none now, was up
+    EVENT_EXPIRE, EVENT_PERSIST, EVENT_EXPIRED, // a deadline was set, was removed, has passed
     EVENT_APPEND, EVENT_INCRBY, EVENT_INCRBYFLOAT, EVENT_SET, EVENT_SETRANGE,
     EVENT_ZADD, EVENT_ZINCR, EVENT_ZPOPMAX, EVENT_ZPOPMIN, EVENT_ZREM,
     EVENT_ZREMRANGEBYLEX, EVENT_ZREMRANGEBYRANK, EVENT_ZREMRANGEBYSCORE,
@@ -117,13 +117,13 @@ enum {
 
 struct request;
 
-// A command: `command` tells clients what is here, and do_request() goes by it.
+// A command: `command` shows it to clients, and do_request() obeys it.
 struct command {
     const char *name; // in small letters; client|id is one of the family of client
     int arity;        // strings, with the name itself; -n: n at least
     unsigned flags;
     int first, last, step; // where keys are among the arguments, -1 for the last one; 0 for nowhere
-    void (*f)(struct request *req, struct reply *out); // NULL: there is only the family
+    void (*f)(struct request *req, struct reply *out); // NULL: only the family exists
     const char *group, *summary;
 };
 
@@ -144,7 +144,7 @@ struct batch {
     struct request requests[k_lookahead];
     int n;
     size_t size;                   // of their bytes
-    bool bad;                      // what is behind them is no request
+    bool bad;                      // what follows them is not a request
     char error[k_resp_error_size]; // why
     struct resp_parser rest;       // how much of the request behind them is there
 };

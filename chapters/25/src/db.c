@@ -100,7 +100,7 @@ static bool key_exists(const struct db *db, struct lookup_key key) {
 }
 
 // Notes what has happened to the key; to all keys of the database where it is NULL. Each change comes
-// through here, once it is made. A key whose time is up is gone for all who ask: that it is deleted
+// through here, once it is made. To clients, a key past its deadline is gone already: deleting it
 // changes nothing. Those that watch the key are told.
 void db_changed(const struct db *db, const struct slice *key, enum event event) {
     changes += event != EVENT_EXPIRED;
@@ -221,7 +221,7 @@ struct hnode **lookup_write(struct db *db, struct lookup_key key) {
     return link;
 }
 
-// Looks up a key that is only asked about, as by `ttl`: as lookup_read(), but that is no use of it.
+// Looks up a key that is only asked about, as by `ttl`: like lookup_read(), but it does not count as a use.
 struct entry *lookup_peek(struct db *db, struct lookup_key key) {
     struct entry *ent = entry_of(find_alive(db, key));
     lookups.hits += ent != NULL;
@@ -248,7 +248,7 @@ struct entry *entry_write(struct db *db, struct hnode **link, size_t offset,
     size_t len = offset + val->len;
     if (ent->val_len != len) {
         struct deadline *deadline = ent->has_deadline ? find_deadline(db, ent) : NULL;
-        turn_add(offset / k_copied_bytes); // all that stays may have to move
+        turn_add(offset / k_copied_bytes); // realloc may copy all that stays
         ent = mem_realloc(ent, sizeof(*ent) + ent->node.key_len + len);
         ent->val_len = (uint32_t)len;
         *link = &ent->node;

@@ -336,7 +336,7 @@ void do_decrby(struct request *req, struct reply *out) {
     incr_by(req, -n, out);
 }
 
-// append key bytes: replies how long the value is then. It keeps its TTL.
+// append key bytes: replies with the new length. The key keeps its TTL.
 void do_append(struct request *req, struct reply *out) {
     const struct slice *val = &req->args[2];
     struct lookup_key key = hashed_key(req, 1);

@@ -47,7 +47,7 @@ struct subscriber {
 enum event {
     EVENT_NEW, EVENT_KEYMISS, // a key is added, for whatever reason; one that was to be read is not there
     EVENT_COPY_TO, EVENT_DEL, EVENT_MOVE_FROM, EVENT_MOVE_TO, EVENT_RENAME_FROM, EVENT_RENAME_TO,
-    EVENT_EXPIRE, EVENT_PERSIST, EVENT_EXPIRED, // a deadline: it has got one, has none now, was up
+    EVENT_EXPIRE, EVENT_PERSIST, EVENT_EXPIRED, // a deadline was set, was removed, has passed
     EVENT_APPEND, EVENT_INCRBY, EVENT_INCRBYFLOAT, EVENT_SET, EVENT_SETRANGE,
     EVENT_ZADD, EVENT_ZINCR, EVENT_ZPOPMAX, EVENT_ZPOPMIN, EVENT_ZREM,
     EVENT_ZREMRANGEBYLEX, EVENT_ZREMRANGEBYRANK, EVENT_ZREMRANGEBYSCORE,

@@ -60,7 +60,7 @@ bool parse_double(const struct slice *arg, double *value) {
 }
 
 // Tells whether `arg` is `word`, which is in small letters, in letters of any case. Compares the
-// whole of both, so a NUL byte in arg is a byte like others.
+// whole of both, so a NUL byte in arg is a byte like any other.
 bool is_word(const struct slice *arg, const char *word) {
     size_t i = 0;
     while (i < arg->len && word[i] && (arg->data[i] | 0x20) == word[i]) {

@@ -116,7 +116,7 @@ static bool parse_cursor(const struct slice *arg, uint64_t *cursor) {
 }
 
 // Looks at as many nodes of the table as a step asks for, at ten times as many buckets at most. A reply that
-// grows large ends early. Returns false if this is no turn for it.
+// grows large ends early. Returns false if it needs a turn of its own.
 static bool walk(struct scan_step *step, const struct hmap *hmap, void (*f)(struct hnode *, void *),
                  uint64_t *cursor) {
     size_t buckets_left = 10 * step->count, all = hm_scan_cost(hmap);
