@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -23,6 +24,7 @@ static const char k_dir_name[] = "appendonlydir";
 static char *parent; // owned; where the directory is, as the setting says
 static int dir_fd = -1;
 static struct manifest manifest;
+static int64_t perhaps_from; // the first file that was perhaps named and then given up, 0 for none
 
 // Returns whether the directory has no files of a log. If there are some, and no manifest, says so: which of
 // them count?
@@ -151,6 +153,17 @@ uint64_t aof_size_before_last(void) {
     return size;
 }
 
+// Deletes the files that were perhaps named, up to the one in front of `seq`: the manifest on the disk does
+// not name them.
+static void remove_perhaps(int64_t seq) {
+    char name[k_aof_max_name];
+    for (; perhaps_from != 0 && perhaps_from < seq; perhaps_from++) {
+        snprintf(name, sizeof(name), "appendonly.aof.%lld.incr.aof", (long long)perhaps_from);
+        unlinkat(dir_fd, name, 0);
+    }
+    perhaps_from = 0;
+}
+
 // Makes a file that begins with `content`, and has the manifest name it behind those that it names; the one
 // before it, `old_fd` if there is one, ends at `old_size` then. Returns its descriptor; where that does not
 // work, k_not_made or k_perhaps_made, with errno, and *manifest is as it was.
@@ -174,9 +187,13 @@ int aof_new_file(struct manifest *manifest, int64_t seq, const struct buf *conte
         ok = ftruncate(old_fd, (off_t)old_size) == 0 && fdatasync(old_fd) == 0;
     }
     if (ok && manifest_write(dir_fd, manifest)) {
+        remove_perhaps(seq);
         return fd;
     }
     int err = errno;
+    if (ok && perhaps_from == 0) {
+        perhaps_from = seq;
+    }
     if (old) {
         old->size = -1;
     }
