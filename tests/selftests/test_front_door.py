@@ -161,6 +161,7 @@ def bare_path(tmp_path: Path) -> str:
 TYPED = re.compile(r'"i ty"[^>]*>(.*?)</text>(\n.*five seconds later.*)?((?:\n<text [^>]*"r a"[^>]*>.*</text>)*)')
 
 
+@pytest.mark.time_limit(60)  # it may have to build the server
 def test_the_session_of_the_first_page_is_played() -> None:
     """What its picture shows is what redis-cli prints beside the last server."""
     picture, last = (ROOT / "book/figures/front-session.svg").read_text(encoding="utf-8"), settings.CHAPTERS[-1]
