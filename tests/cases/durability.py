@@ -874,6 +874,25 @@ def a_value_that_is_too_long_is_not_cut(chapter: int) -> None:
             file.write(b"\r\n")
         folder.refused("byte 27: ")
 
+@case(since=27, inside=True, perhaps="a base has the key in front of so many pairs that they are as long as it is")
+def a_long_key_with_many_pairs(chapter: int) -> None:
+    """Turned on, the log has a sorted set of many small pairs, and not its long key again for each few of them."""
+    key, n = b"k" * 1_000_000, 50_000
+    with Folder(chapter) as folder:
+        with folder.server(APPENDONLY="no") as server, server.connect() as conn:
+            pairs = [word for i in range(n) for word in (b"%d" % i, b"m%d" % i)]
+            conn.ask("zadd", key, *pairs, expect=n)
+            do(conn, "config set appendonly yes")
+            size = sum(path.stat().st_size for path in folder.log.iterdir())
+            if size > 8_000_000:
+                fail(f"a sorted set whose key has 1 MB, and whose {n} pairs have as much, makes a log of {size} bytes",
+                     expected="some megabytes")  # fmt: skip
+        with folder.server() as server, server.connect() as conn:
+            ready(conn)
+            conn.ask("zcard", key, expect=n)
+            conn.ask("zscore", key, b"m49999", expect=b"49999")
+
+
 
 @case(since=27, perhaps="a new file has a number, and a name, that no file before it has")
 def names_that_do_not_go_with_numbers(chapter: int) -> None:

@@ -22,8 +22,8 @@
 #include "server.h"
 
 enum {
-    k_max_score = 32,       // bytes of a score as text
-    k_max_pairs = 8,        // of a zadd: with the longest names, too, it can be read again
+    k_max_score = 32, // bytes of a score as text
+    k_few_pairs = 8,  // of a zadd, more if the key is longer than they are: it can be read again
     k_full_batch = 1 << 20, // bytes of a batch, after which another one begins
     k_sync_size = 32 << 20, // bytes that are synced together: the disk is not to be kept for long
 };
@@ -73,10 +73,12 @@ static void put_set(struct snapshot *to, const struct entry *ent) {
     struct reply out = {.buf = &to->buf};
     struct slice key = entry_key(ent);
     const struct zset *zset = entry_zset(ent);
-    size_t left = zset_size(zset);
     for (struct znode *znode = zset_at(zset, 0); znode;) {
-        size_t n = left < k_max_pairs ? left : k_max_pairs;
-        left -= n;
+        size_t n = 0, size = 0;
+        for (struct znode *next = znode; next && (n < k_few_pairs || size < key.len); n++) {
+            size += k_max_score + next->node.key_len;
+            next = znode_next(next);
+        }
         reply_arr(&out, 2 + 2 * n);
         reply_cstr(&out, "ZADD");
         reply_str(&out, key.data, key.len);
