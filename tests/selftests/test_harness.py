@@ -25,6 +25,7 @@ from harness.failure import Cause, Failure
 from harness.fake import FakeServer, replies
 from harness.grammar import RespGenerator
 from harness.hints import why_wrong
+from harness.process import free_port
 from harness.resp_model import RespModel
 from harness.session import SessionError, console_blocks, load, parse, play
 
@@ -1071,3 +1072,9 @@ def test_redis_gets_no_name_that_it_takes_for_another_by_chance(monkeypatch: pyt
         sent[server] = {generator.command()[0] for _ in range(5000)}
     assert b"set\0x" in sent["./server"] and b"gets" in sent["redis-server"]
     assert not [name for name in sent["redis-server"] if b"\0" in name]
+
+
+def test_two_that_ask_for_a_free_port_get_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where both draw the same numbers, and neither listens yet."""
+    monkeypatch.setattr(random, "SystemRandom", lambda: random.Random(1))
+    assert len({free_port() for _ in range(20)}) == 20
