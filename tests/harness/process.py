@@ -293,11 +293,11 @@ class Server:
 
     def wait_end(self, seconds: float = 5.0) -> int:
         """The exit status (minus the signal) of a server that ends by itself."""
-        self._stopped = True
         try:
             status = self._process.wait(limit(seconds))
         except subprocess.TimeoutExpired:
             fail(f"the server has not ended by itself after {limit(seconds):g} s")
+        self._stopped = True
         self._reader.join(limit(2))
         return status
 

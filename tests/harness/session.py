@@ -243,11 +243,22 @@ class _Player:
                 getattr(self, "_" + step.kind)(step)
             self._end_server()
         except AssertionError as e:
-            self._differ(step, str(e))
+            self._differ(step, str(self._in_full(e)))
         finally:
             if self.server:
                 self.server.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)  # only end it
         return self.differences
+
+    def _in_full(self, failed: AssertionError) -> AssertionError:
+        """What went wrong, with what the server has to do with it, and what it printed. Ends the server."""
+        server, self.server = self.server, None
+        if server:
+            try:
+                server.__exit__(type(failed), failed, None)
+            except Failure as e:
+                said = any(title == "printed" for title, _ in e.blocks)
+                return e if said else e.and_also("printed", "\n".join(server.log[-20:]) or "nothing")
+        return failed
 
     def _furnish(self) -> None:
         """Puts the chapter's programs into the folder, so that ./server and the like are there."""

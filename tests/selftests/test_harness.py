@@ -958,6 +958,27 @@ def test_a_server_that_crashes_is_a_difference(talker: Path) -> None:
     assert "ended in the middle of the test (killed by SIGKILL)" in text
 
 
+def test_a_step_that_takes_too_long_says_what_the_server_does(talker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit of the test ends the command: how the server has ended is said all the same, and what it printed."""
+    communicate = session.bounded.communicate
+
+    def late(process: "subprocess.Popen[bytes]", data: bytes, _: float) -> None:
+        communicate(process, data, settings.limit(2))
+        settings.fail("the test took longer than its limit")
+
+    monkeypatch.setattr(session.bounded, "communicate", late)
+    text = play_text(talker, "$ ./client get crash 2>&1; exec sleep 60\n")
+    assert "$ ./client get crash" in text and "the test took longer than its limit\n" in text
+    assert "ended in the middle of the test (killed by SIGKILL)" in text
+    assert "printed   " in text and "greeting: none" in text and "the server has ended (killed by SIGKILL)" in text
+
+
+def test_a_server_that_does_not_end_by_itself(talker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "PATIENCE", 1.5)
+    text = play_text(talker, "server$ ./server\nserver| greeting: none\nserver| [exit 0]\n")
+    assert "the server has not ended by itself" in text and "printed   greeting: none" in text
+
+
 @pytest.mark.time_limit(60)
 def test_the_player_program(programs: Path) -> None:
     (programs / "09-right.session").write_text(RIGHT)
