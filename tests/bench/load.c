@@ -209,12 +209,29 @@ static bool is_value(const uint8_t *from, uint32_t id) {
 
 // ---- requests ----
 
+// Writes the line in front of an array or of a string of RESP; returns what lies behind it. sprintf()
+// would take longer than the server takes for the whole request.
+static uint8_t *put_head(uint8_t *to, char type, size_t value) {
+    uint8_t digits[20];
+    size_t n = 0;
+    do {
+        digits[n++] = (uint8_t)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    *to++ = (uint8_t)type;
+    while (n > 0) {
+        *to++ = digits[--n];
+    }
+    memcpy(to, "\r\n", 2);
+    return to + 2;
+}
+
 // Writes a command of strings in the protocol of this run; returns what lies behind it.
 static uint8_t *put_command(uint8_t *to, const char *const *args, const size_t *lens, int n) {
     if (opt.proto == PROTO_RESP) {
-        to += sprintf((char *)to, "*%d\r\n", n);
+        to = put_head(to, '*', (size_t)n);
         for (int i = 0; i < n; i++) {
-            to += sprintf((char *)to, "$%zu\r\n", lens[i]);
+            to = put_head(to, '$', lens[i]);
             memcpy(to, args[i], lens[i]);
             memcpy(to + lens[i], "\r\n", 2);
             to += lens[i] + 2;
@@ -325,13 +342,18 @@ static size_t resp_size(const uint8_t *p, size_t n) {
     if (!line_end) {
         return 0;
     }
-    size_t used = (size_t)(line_end - p) + 1;
-    long count = p[0] == '$' || p[0] == '*' ? atol((const char *)p + 1) : -1;
-    if (p[0] == '$' && count >= 0) {
-        used += (size_t)count + 2;
+    size_t used = (size_t)(line_end - p) + 1, count = 0;
+    if ((p[0] != '$' && p[0] != '*') || p[1] == '-') {
+        return used;
+    }
+    for (const uint8_t *digit = p + 1; *digit >= '0' && *digit <= '9'; digit++) {
+        count = count * 10 + (size_t)(*digit - '0');
+    }
+    if (p[0] == '$') {
+        used += count + 2;
         return used <= n ? used : 0;
     }
-    for (long i = 0; p[0] == '*' && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         size_t size = used < n ? resp_size(p + used, n - used) : 0;
         if (size == 0) {
             return 0;
