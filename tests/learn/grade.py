@@ -40,7 +40,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[1:1] = [str(TESTS), str(TESTS / "tools"), str(TESTS / "exercises")]
@@ -49,11 +49,14 @@ import compiling  # noqa: E402
 import exercises  # noqa: E402
 import pristine  # noqa: E402
 from changeform import Tree  # noqa: E402
-from confine import Confinement, Limits, alone, can_be_read, hidden, needed_for_a_class, sanitized  # noqa: E402
+from confine import Confinement, Limits, alone, can_be_read, hidden, isolated, needed_for_a_class, sanitized  # noqa: E402
 from copies import of_the_chapter  # noqa: E402
 from exercises import Exercise, Handed  # noqa: E402
 from harness.failure import Cause, Failure  # noqa: E402
 from layout import ROOT, Problem, quit_with  # noqa: E402
+
+if TYPE_CHECKING:
+    from warm import Warm
 
 FACTOR = "4"  # of time limits, for programs with a sanitizer
 CRASH = re.compile(r"killed by SIG(SEGV|BUS|ABRT|FPE|ILL)")  # a sanitizer would name the line
@@ -124,7 +127,8 @@ class Result:
 @dataclass(frozen=True)
 class How:
     """How to grade: only: names of tests; arguments: more for pytest; first_failure: stop there; variables: of the
-    environment, such as TEST_TIME_FACTOR on a slow machine; kept: what was compiled before; flags: for the compiler."""
+    environment, such as TEST_TIME_FACTOR on a slow machine; kept: what was compiled before; flags: for the compiler;
+    warm: who forks the grader, which takes less time than to start it."""
 
     only: Sequence[str] = ()
     arguments: Sequence[str] = ()
@@ -132,6 +136,7 @@ class How:
     variables: Mapping[str, str] = field(default_factory=dict)
     kept: Optional[compiling.Kept] = None
     flags: Sequence[str] = ()
+    warm: "Optional[Warm]" = None
 
 
 def grade(folder: Path, exercise: Union[Exercise, str], how: How = How()) -> Result:
@@ -219,12 +224,16 @@ def run_tests(result: Result, exercise: Exercise, confined: Confinement, scratch
     if how.kept:
         env["GRADE_KEPT"] = str(how.kept.folder)
     path = str(exercise.grader.relative_to(exercise.root))
-    words = [*alone(), sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--tb=no"]
-    words.append(f"--confcutdir={exercise.root / 'tests'}")
+    words = ["-p", "no:cacheprovider", "-q", "--tb=no", f"--confcutdir={exercise.root / 'tests'}"]
     words += [f"{path}::{name}" for name in how.only] or [path]
     words += [*how.arguments, *["-x"] * how.first_failure]
     limit = (exercise.seconds + START_SECONDS) * float(env.get("TEST_TIME_FACTOR", "1"))
-    ran = run_to_an_end(words, limit, 5, scratch / "out" / "pytest", cwd=exercise.root, env=env)
+    if how.warm:
+        ended = how.warm.pytest(words, env, limit, alone=isolated())
+        ran = compiling.Ran(-1 if ended.status is None else ended.status, ended.said, ended.late, False)
+    else:
+        words = [*alone(), sys.executable, "-m", "pytest", *words]
+        ran = run_to_an_end(words, limit, 5, scratch / "out" / "pytest", cwd=exercise.root, env=env)
     results = scratch / "out" / "results"
     entries = [json.loads(line) for line in results.read_text("utf-8").splitlines()] if results.exists() else []
     for test in result.tests:

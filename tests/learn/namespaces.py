@@ -126,15 +126,16 @@ def ended(pid: int) -> int:
             return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def alone(command: "list[str]") -> int:
-    """Runs the command with no other processes and no other network in its sight. Returns its exit status."""
+def alone() -> None:
+    """What is left to do is done by a child, with no other processes and no other network in its sight; we wait for it,
+    and end with its exit status."""
     import signal
 
     unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command has it too, and knows what to do
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the child has it too, and knows what to do
     first = os.fork()
     if first:
-        return ended(first)
+        os._exit(ended(first))
     # The first process of a namespace: when it ends, the kernel ends all the others.
     called(libc.prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), "prctl")
     mount("", "/", flags=MS_REC | MS_PRIVATE)
@@ -144,17 +145,16 @@ def alone(command: "list[str]") -> int:
     if second:
         os._exit(ended(second))
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.execv(command[0], command)
-    return 127  # not reached
 
 
 def main() -> None:
+    command = sys.argv[sys.argv.index("--") + 1 :]
     try:
-        status = alone(sys.argv[sys.argv.index("--") + 1 :])
+        alone()
+        os.execv(command[0], command)
     except OSError as error:
         sys.stderr.write(f"the kernel does not let us be alone: {error.strerror}\n")
-        status = 126
-    os._exit(status)
+        os._exit(126)
 
 
 if __name__ == "__main__":

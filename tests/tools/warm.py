@@ -58,19 +58,22 @@ class Warm:
         self._process.communicate()  # it ends with its input
         self._folder.cleanup()
 
-    def pytest(self, words: Sequence[str], env: Dict[str, str], seconds: float) -> Ended:
-        """Runs a pytest with these words. One that takes longer is ended."""
+    def pytest(self, words: Sequence[str], env: Dict[str, str], seconds: float, alone: bool = False) -> Ended:
+        """Runs a pytest with these words; alone: with processes and a network of its own (learn/namespaces.py). One that
+        takes longer is ended."""
         with socket.socket(socket.AF_UNIX) as sock, tempfile.TemporaryFile("w+", errors="backslashreplace") as said:
             sock.connect(self._address)
-            request = json.dumps([list(words), env]).encode()
+            request = json.dumps([list(words), env, alone]).encode()
             socket.send_fds(sock, [b"%8d" % len(request)], [said.fileno()])
             sock.sendall(request)
-            lines, late = sock.makefile("r"), False
+            lines, late = sock.makefile("r"), True
             pid = int(lines.readline() or 0)
             self._running.add(pid)
-            if not select.select([sock], [], [], seconds)[0]:
-                late = True
-                self._end([pid])
+            try:
+                late = not select.select([sock], [], [], seconds)[0]
+            finally:
+                if late:  # or we are interrupted
+                    self._end([pid])
             status = lines.readline()
             self._running.discard(pid)
             said.seek(0)
@@ -119,14 +122,19 @@ def run(conn: socket.socket) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         head, (said,), *_ = socket.recv_fds(conn, 8, 1)
         with conn.makefile("rb") as stream:
-            words, env = json.loads(stream.read(int(head)))
+            words, env, alone = json.loads(stream.read(int(head)))
         for fd, targets in ((os.open(os.devnull, os.O_RDONLY), (0,)), (said, (1, 2))):
             for target in targets:
                 os.dup2(fd, target)
             os.close(fd)
         os.environ.clear()
         os.environ.update(env)
+        tempfile.tempdir = None  # it may have another TMPDIR
         conn.sendall(b"%d\n" % os.getpid())
+        if alone:
+            import namespaces  # where the tests have found it
+
+            namespaces.alone()
         status = int(pytest.main(words))
     finally:
         from harness.process import kill_all  # as the tests have imported it
