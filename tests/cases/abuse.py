@@ -23,8 +23,8 @@ from harness.wire import DONE
 from . import case
 from .processes import leaves
 from .talk import (
-    SMALL, Counts, Hammer, Hold, asked, encode, encode_replies, end_input, many, paused, preload, readable, say, start,
-    still_serves, talk, too_much, uses_no_cpu, watched,
+    SMALL, Counts, Hammer, Hold, asked, encode, encode_replies, end_input, is_closed, many, paused, preload, readable,
+    say, start, still_serves, talk, too_much, uses_no_cpu, watched,
 )  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__
@@ -257,6 +257,27 @@ def accepts_until_nobody_waits(chapter: int) -> None:
                 f"to accept 200 connections that waited, the server called poll {counts.polls} times",
                 "is one connection accepted in each round? Call accept() until it says EAGAIN.", "20 times at most",
             )
+
+
+@case(since=6, inside=True, perhaps="where a connection cannot be made nonblocking, close it, and go on with the next")
+def some_stay_blocking(chapter: int) -> None:
+    """fcntl() refuses to make some connections nonblocking (cases/stays_blocking.c). They are closed, and the others
+    served."""
+    with start(chapter, env=preload("stays_blocking")) as server, ExitStack() as stack:
+        fds = server.fd_count()
+        conns = [stack.enter_context(server.connect()) for _ in range(30)]
+        for conn in conns:
+            conn.send(encode(chapter, talk(chapter, 2, "mode")[0]))
+        wait_until(lambda: all(map(readable, conns)), "each client is answered or closed")
+        closed = 0
+        for conn in conns:
+            if is_closed(conn):
+                closed += 1
+            else:
+                conn.expect_bytes(encode_replies(chapter, talk(chapter, 2, "mode")[1]))
+        if closed != 10 or server.fd_count() != fds + 20:
+            fail(f"of 30 clients {closed} were closed, and there are {server.fd_count() - fds} descriptors more",
+                 expected="10 closed, and 20 descriptors more")  # fmt: skip
 
 
 @case(since=6, inside=True)

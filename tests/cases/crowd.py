@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import resource
-import socket
 from contextlib import ExitStack
 from typing import List
 
@@ -12,8 +11,8 @@ from . import SHARES, case
 from .clock import HOUR, IDLE, Clock
 from .idle import cpu_us
 from .talk import (
-    SMALL, Counts, Hold, Sends, answered, asked, encode, encode_replies, many, paused, preload, readable, say,
-    start, still_serves, talk, uses_no_cpu,
+    SMALL, Counts, Hold, Sends, answered, asked, encode, encode_replies, is_closed, many, paused, preload, readable,
+    say, start, still_serves, talk, uses_no_cpu,
 )  # fmt: skip
 
 __tracebackhide__ = settings.__tracebackhide__
@@ -230,14 +229,6 @@ def a_descriptor_is_free_and_no_time_passes(chapter: int) -> None:
         clock.step(1000)
         if clock.rounds - before > 3:
             fail(f"nobody waits any more; in a second the server woke up {clock.rounds - before} times")
-
-
-def is_closed(conn: Conn) -> bool:
-    """Has the server closed the connection, on which something has come?"""
-    try:
-        return not conn.sock.recv(1, socket.MSG_PEEK)
-    except ConnectionResetError:
-        return True
 
 
 @case(since=18, inside=True, perhaps="where epoll_ctl() refuses a new connection, close it and free what belongs to it")

@@ -155,6 +155,14 @@ def readable(conn: Conn) -> bool:
     return bool(conn.buffer) or bool(select.select([conn.sock], [], [], 0)[0])
 
 
+def is_closed(conn: Conn) -> bool:
+    """Has the server closed the connection, on which something has come?"""
+    try:
+        return not conn.sock.recv(1, socket.MSG_PEEK)
+    except ConnectionResetError:
+        return True
+
+
 def uses_no_cpu(server: Server, who: str) -> None:
     """Fails where the server uses processor time again and again although nothing happens.
 
