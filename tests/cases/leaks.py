@@ -143,7 +143,7 @@ def everything(server: Server, stack: ExitStack) -> None:
     if codec(chapter).has_ttl:
         _deadlines(conn)
     if codec(chapter).has_workers:
-        _for_the_pool(conn)
+        _for_the_pool(server, conn)
     if codec(chapter).has_keyspace:
         _databases(server, conn)
     say(conn)
@@ -241,14 +241,19 @@ def _deadlines(conn: Conn) -> None:
     wait_until(lambda: conn.ask("pttl", "soon") == -2 and conn.ask("pttl", "t:000449") == -2, "keys expire")
 
 
-def _for_the_pool(conn: Conn) -> None:
-    """Sets that the loop does not free itself: deleted, replaced, expired; of two that stay one goes with the end."""
+def _for_the_pool(server: Server, conn: Conn) -> None:
+    """Sets that the loop does not free itself: deleted, replaced, expired; of two that stay one goes with the end. And
+    strings: were they all left, the end would not wait for them."""
     for name in ("big1", "big2", "big3", "big4", "big5"):
         bulk(conn, numbered(range(10_001), "zadd", name, "1", "n######"), 1)
     conn.ask("pexpire", "big2", "1", expect=1)
     wait_until(lambda: conn.ask("pttl", "big2") == -2, "the large set expires")
     conn.ask("set", "big3", "x")
     conn.ask("del", "big1", expect=1)
+    for _ in range(4):
+        conn.ask("set", "string", b"x" * (31 << 20))
+        conn.ask("del", "string", expect=1)
+    wait_until(server.workers_sleep, "the workers have freed what was deleted")
 
 
 def _asked_by_tools(server: Server, conn: Conn) -> None:
