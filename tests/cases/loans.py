@@ -89,6 +89,29 @@ def thousands_that_were_busy(chapter: int) -> None:
             fail(f"{n} clients were sent 100 KB each and answered: the server has grown by {grown} KiB")
 
 
+@case(since=19, inside=True,
+      perhaps="at the end of a loan its memory is kept for the next one, unless it has grown large")  # fmt: skip
+def what_was_lent_is_lent_again(chapter: int) -> None:
+    """Small turns, one after the other, need no memory of their own. A large request and a large reply leave none
+    behind."""
+    if watched():
+        return
+    memory, n = Memory(), 200
+    with start(chapter, env=memory.env) as server, server.connect() as conn:
+        be_busy(conn)
+        say(conn)
+        ever, before = memory.ever, memory.bytes
+        for _ in range(n):
+            conn.ask("get", "none", expect=None)
+        if memory.ever - ever > 3 * n:  # a round asks for some, for the sake of what was freed: mem_tidy()
+            fail(f"{n} requests, each by itself: memory was allocated {memory.ever - ever} times")
+        conn.ask("set", "vast", LARGE * 200, expect=None)
+        conn.ask("get", "vast", expect=LARGE * 200)
+        conn.ask("del", "vast", expect=1)
+        wait_until(lambda: conn.ask("get", "none") is None and memory.bytes - before < 1 << 20,
+                   "a request of 20 MB, its reply and its key are gone, and at most 1 MiB of memory more is taken")
+
+
 # ---- replies that are sent together ----
 
 

@@ -203,6 +203,22 @@ def replies_that_are_too_big(chapter: int) -> None:
                 fail(f"after {what}, whose reply was too big, {(memory.bytes - before) >> 20} MiB were kept")
 
 
+@case(since=20, inside=True)
+def room_for_many_strings(chapter: int) -> None:
+    """The room for the strings of a large request is given back when it is answered."""
+    if watched():
+        return
+    memory = Memory()
+    with start(chapter, env=memory.env) as server, server.connect() as conn:
+        say(conn)
+        before = memory.bytes
+        data = b"*100000\r\n" + b"$3\r\nget\r\n" * 100_000
+        conn.send(data, [len(data)])
+        conn.recv(Err(wire.ERR_ARG))
+        wait_until(lambda: conn.ask("get", "none") is None and memory.bytes - before < MIB,
+                   "a request of 100,000 strings is refused, and its memory given back")  # fmt: skip
+
+
 # ---- how often ----
 
 
