@@ -108,7 +108,8 @@ def held_and_gone(chapter: int) -> None:
 
 @case(since=21, perhaps="the one that asks is closed when its reply is sent; who else waits for a turn has a last one")
 def who_is_killed(chapter: int) -> None:
-    """By number and by both addresses; all but the one that asks, or with it: that has its reply first."""
+    """By number and by both addresses; all but the one that asks, or with it: that has its reply first. Who was cut off
+    before does not count."""
     with start(chapter) as server, ExitStack() as stack:
         conn, *others = [stack.enter_context(server.connect()) for _ in range(6)]
         for other in others:
@@ -125,8 +126,11 @@ def who_is_killed(chapter: int) -> None:
         conn.send(asked(chapter, "client", "kill", "skipme", "NO", "type", "normal") + asked(chapter, "set", "k", "v"))
         conn.recv(1)
         conn.expect_closed()
-        with server.connect() as last:
+        with server.connect() as last, server.connect() as ended:
             last.ask("get", "k", expect=resp.NIL)
+            ended.send(b"*x\r\n")
+            ended.expect_refused("invalid multibulk length")  # and stays
+            last.ask("client", "kill", "type", "normal", expect=0)
 
 
 @case(since=21, inside=True)

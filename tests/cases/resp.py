@@ -267,7 +267,7 @@ def cut_requests_are_not_executed(chapter: int) -> None:
 
 @case(since=20, ours="Redis takes up to 2^31 - 1 strings of 512 MiB")
 def requests_above_our_limits(chapter: int) -> None:
-    """2^20 strings and 32 MiB are what there may be, of one string and of all together."""
+    """2^20 strings and 32 MiB are what there may be, of one string and of all together; of a line 64 KiB."""
     with start(chapter) as server, server.connect() as other:
         for bad, text in (
             (b"*1048577\r\n", "invalid multibulk length"), (b"*2147483647\r\n", "invalid multibulk length"),
@@ -287,6 +287,10 @@ def requests_above_our_limits(chapter: int) -> None:
             conn.recv(bad_count("ping"))
             conn.ask("set", "large", b"x" * (32 * MIB - 50), expect=OK)
             asks(conn, ("del large", 1))
+            line = b"echo " + b"x" * 65_531
+            raw(conn, line + b"\n", b"$65531\r\n%s\r\n" % line[5:])
+            conn.send(line + b"x\n")
+            conn.expect_refused("too big inline request")
         say(other)
 
 
@@ -764,15 +768,17 @@ def the_whole_key_space(chapter: int) -> None:
 
 
 PATTERNS: List[Tuple[bytes, List[bytes]]] = [
-    (b"*", [b"", b"a", b"ab", b"abc", b"b", b"a*c", b"[x]", b"a\nb", b"\xffz"]),
+    (b"*", [b"", b"a", b"ab", b"abc", b"b", b"a*c", b"[x]", b"a\nb", b"\xffz", b"]", b"\\"]),
     (b"a*", [b"a", b"ab", b"abc", b"a*c", b"a\nb"]), (b"*b", [b"ab", b"b", b"a\nb"]), (b"a*c", [b"abc", b"a*c"]),
-    (b"*a*b*", [b"ab", b"abc", b"a\nb"]), (b"?", [b"a", b"b"]), (b"??", [b"ab", b"\xffz"]), (b"a?c", [b"abc", b"a*c"]),
-    (b"[ab]", [b"a", b"b"]), (b"[a-c]", [b"a", b"b"]), (b"[c-a]", [b"a", b"b"]), (b"[^a]", [b"b"]), (b"[^a-b]", []),
+    (b"*a*b*", [b"ab", b"abc", b"a\nb"]), (b"?", [b"a", b"b", b"]", b"\\"]), (b"??", [b"ab", b"\xffz"]),
+    (b"a?c", [b"abc", b"a*c"]),
+    (b"[ab]", [b"a", b"b"]), (b"[a-c]", [b"a", b"b"]), (b"[c-a]", [b"a", b"b"]), (b"[^a]", [b"b", b"]", b"\\"]),
+    (b"[^a-b]", [b"]", b"\\"]),
     (b"a[*]c", [b"a*c"]), (b"a\\*c", [b"a*c"]), (b"\\[x]", [b"[x]"]), (b"[[]x[]]", []), (b"[[]x]", [b"[x]"]),
     (b"[a", [b"a"]), (b"", [b""]), (b"A", []), (b"a", [b"a"]), (b"\\a", [b"a"]), (b"[\\a]", [b"a"]), (b"a**",
     [b"a", b"ab", b"abc", b"a*c", b"a\nb"]),
-    (b"[]", []), (b"[b-", [b"b"]), (b"[^", [b"a", b"b"]), (b"\xff?", [b"\xffz"]), (b"a\\", []),
-    (b"[b-]", [b"a", b"b"]), (b"none*", []),
+    (b"[]", []), (b"[b-", [b"b"]), (b"[^", [b"a", b"b", b"]", b"\\"]), (b"\xff?", [b"\xffz"]), (b"a\\", []),
+    (b"[b-]", [b"a", b"b", b"]"]), (b"none*", []), (b"[\\]", [b"]"]), (b"[\\]]", [b"]"]), (b"[\\", [b"\\"]),
 ]  # fmt: skip
 
 
@@ -1036,10 +1042,10 @@ def clients_have_numbers_and_names(chapter: int) -> None:
             number = later.ask("client", "id")
             assert isinstance(number, int) and number > max(mine, theirs)
         bad = Err(4, "ERR Client names cannot contain spaces, newlines or special characters.")
-        asks(conn, ("client getname", OneOf(None, b"")), ("client setname worker-1", OK), ("client getname",
-             b"worker-1"),
+        asks(conn, ("client getname", OneOf(None, b"")), ("client setname !worker-1~", OK),
+             ("client getname", b"!worker-1~"),
              ("CLIENT SETNAME 'a b'", bad), ('client setname "a\\nb"', bad), ('client setname "a\\x7f"', bad),
-             ("client getname", b"worker-1"),
+             ("client getname", b"!worker-1~"),
              ("client setname ''", OK), ("client getname", OneOf(None, b"")), ("client setname again", OK))  # fmt: skip
         asks(other, ("client getname", OneOf(None, b"")))
         if not redis.is_tested():  # names of any length would make `client list` as long as its clients like
@@ -1372,6 +1378,36 @@ def info_for_those_who_watch(chapter: int) -> None:
         more_than_all = int(after["used_memory"]) > int(after["used_memory_rss"]) and not redis.is_tested()
         if grown < 23 or (grown > 64 and not watched()) or more_than_all:
             fail(f"with a value of 24 MiB, used_memory has grown by {grown} MiB; info memory says {after}")
+
+
+@case(since=21)
+def info_counts_connections(chapter: int) -> None:
+    """Those that are there, and those that came, since the start or since CONFIG RESETSTAT. How long the start is ago
+    is told in seconds."""
+    began = time.monotonic()
+    with start(chapter) as server, server.connect() as conn:
+
+        def counts() -> List[int]:
+            told = conn.ask("info")
+            assert isinstance(told, bytes)
+            lines = dict(line.split(":", 1) for line in told.decode().split("\r\n") if ":" in line)
+            names = ("connected_clients", "total_connections_received", "uptime_in_seconds")
+            return [int(lines[name]) for name in names]
+
+        there, came, _ = counts()
+        for _ in range(2):
+            with server.connect() as other:
+                other.ask("ping", expect=PONG)
+                assert counts()[0] == there + 1
+            wait_until(lambda: counts()[0] == there, "a connection is closed")
+        assert counts()[1] == came + 2
+        conn.ask("config", "resetstat", expect=OK)
+        with server.connect() as other:
+            other.ask("ping", expect=PONG)
+            assert counts()[:2] == [there + 1, 1]
+        uptime, passed = counts()[2], time.monotonic() - began
+        if uptime > passed + 2:
+            fail(f"uptime_in_seconds is {uptime}, and the server was started {passed:.0f} seconds ago")
 
 
 # ---- transactions, which are not here until 25 ----
