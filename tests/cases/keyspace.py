@@ -429,6 +429,8 @@ def memory_usage(chapter: int) -> None:
         for words in ([], ["SAMPLES", "1000"], ["samples", "5001"], ["samples", "9223372036854775807"]):
             within(f"the same set, {words}", usage("z", *words), every * 3 // 4, every * 5 // 4)
         assert usage("z", "samples", "3", "samples", "0") == every
+        asks(conn, ("zadd z 9999999 " + "x" * 9000, 1))  # the last one
+        assert usage("z", "samples", "0") > every + 9000 > usage("z", "samples", "5") + 8000
         asks(conn, ("del z k", 2), ("memory usage z", None), ("memory usage none samples -1", SYNTAX),
              ("memory usage none samples x", NO_INT), ("memory usage none samples", SYNTAX),
              ("memory usage none nosuch 1", SYNTAX), ("memory usage", bad_count("memory|usage")),
