@@ -146,6 +146,10 @@ def everything(server: Server, stack: ExitStack) -> None:
         _for_the_pool(server, conn)
     if codec(chapter).has_keyspace:
         _databases(server, conn)
+    if chapter >= wire.TRANSACTIONS_FROM:
+        _transactions(server, stack)
+    if chapter >= wire.MESSAGES_FROM:
+        _listeners(server, stack)
     say(conn)
 
 
@@ -293,6 +297,37 @@ def _databases(server: Server, conn: Conn) -> None:
             conn.ask("flushdb", expect=OK)
     conn.ask("select", "0", expect=OK)
     wait_until(server.workers_sleep, "the workers have freed what was flushed")  # else the end leaves it to the kernel
+
+
+def _transactions(server: Server, stack: ExitStack) -> None:
+    """Done, given up, refused, watched in vain; one ends with its connection, and one with the server."""
+    conn, stays = server.connect(), stack.enter_context(server.connect())
+    with conn:
+        for lines in (
+            "multi, set t v, get t, zadd tz 1 a 2 b, copy tz tz2, zrange tz 0 -1, exec", "multi, set t w, discard",
+            "multi, set t w, nosuch, set t x, exec", "watch t tz none, multi, incr n, exec", "watch t none, unwatch",
+            "watch t tz, set t y, multi, set t z, exec", "multi, exec", "multi, set t w, exec x",
+            "multi, set t w, reset",
+        ):  # fmt: skip
+            for line in lines.split(", "):
+                conn.ask(*line.split())
+        conn.ask("watch", "t", "tz", expect=OK)
+        for each in (conn, stays):
+            each.ask("multi", expect=OK)
+            each.ask("set", "t", "v" * 1000)
+
+
+def _listeners(server: Server, stack: ExitStack) -> None:
+    """They listen, and listen no more; one leaves, one has messages that it does not read."""
+    talks, ear, stays = (stack.enter_context(server.connect()) for _ in range(3))
+    with server.connect() as leaves:
+        for conn in (ear, stays, leaves):
+            for line in ("subscribe x", "psubscribe x*", "subscribe y", "unsubscribe y", "psubscribe y*"):
+                conn.ask(*line.split())
+        for conn, words in ((ear, "punsubscribe y*"), (ear, "unsubscribe x"), (stays, "unsubscribe none")):
+            conn.ask(*words.split())
+        talks.ask("publish", "x", "hi" * 1000, expect=5)
+    bulk(talks, numbered(range(100), "publish", "x", "######"), 3)
 
 
 Watch = Callable[[], "Optional[Left]"]

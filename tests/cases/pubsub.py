@@ -265,6 +265,18 @@ def what_pubsub_says(chapter: int) -> None:
              ("pubsub numsub b a b none", [b"b", 2, b"a", 1, b"b", 2, b"none", 0]))  # fmt: skip
 
 
+@case(since=26, ours="Redis has no prices", perhaps="what a name counts for goes with the last who listens to it")
+def names_that_are_gone_cost_nothing(chapter: int) -> None:
+    """Eight times somebody listens to a name of three megabytes, and no more. A transaction that lists all names is as
+    quick as before."""
+    with talking(chapter, 2) as (conn, other):
+        for i in range(8):
+            name = filled(3 << 20, i)
+            for word, n in (("subscribe", 1), ("unsubscribe", 0)):
+                conn.ask(word, name, expect=[word.encode(), name, n])
+        asks(other, ("multi", OK), ("pubsub channels", QUEUED), ("exec", [[]]))
+
+
 @case(since=26)
 def numsub_is_an_array_in_version_3_too(chapter: int) -> None:
     with talking(chapter, 1, 3) as (conn,):

@@ -20,7 +20,7 @@ from . import case
 from .beside_redis import _is_known, _replies, _same
 from .clock import Clock
 from .expiry import INSIDE, standing
-from .keyspace import OUT_OF_RANGE
+from .keyspace import OUT_OF_RANGE, info
 from .replies import LIMIT, filled
 from .resp import NO_INT, SYNTAX, WRONG, asks, bad_count, hello, raw
 from .talk import Rounds, asked, bulk, numbered, readable, start, still_serves, watched
@@ -361,6 +361,31 @@ def what_info_says_of_a_transaction(chapter: int) -> None:
             if told() != expect:
                 fail(f"behind {line}, client list says flags={told()[0].decode()} multi={told()[1]}",
                      expected=f"flags={expect[0].decode()} multi={expect[1]}")  # fmt: skip
+
+
+@case(since=25, perhaps="count what is done in EXEC, and not what waits in the queue")
+def requests_of_a_transaction_are_counted(chapter: int) -> None:
+    """`total_commands_processed`: MULTI, EXEC, and what EXEC has done, each once."""
+    with start(chapter) as server, server.connect() as conn:
+
+        def processed() -> int:
+            return int(info(conn, "stats")["total_commands_processed"])
+
+        before = processed()  # which counts itself behind that
+        asks(conn, ("multi", OK), ("set k v", QUEUED), ("get k", QUEUED), ("zadd k 1 a", QUEUED),
+             ("exec", [OK, b"v", WRONG]))  # fmt: skip
+        after = processed()
+        if after != before + 6:
+            fail(f"a transaction of three requests has added {after - before - 1}", expected="5: MULTI, EXEC and these")
+
+
+@case(since=25, ours=BOUNDED, perhaps="a watch that has ended, or whose key has changed, is looked at no more")
+def watches_that_are_over_cost_nothing(chapter: int) -> None:
+    """Thousands have ended, by a change, or by UNWATCH. Ten flushes cost as little as before."""
+    with start(chapter) as server, server.connect() as conn:
+        for words in (["set", "k", "v"], ["unwatch"]):
+            conn.pipeline([["watch", "k"], words, ["unwatch"]] * 8000, [OK] * 24_000)
+        asks(conn, ("multi", OK), *[("flushall", QUEUED)] * 10, ("exec", [OK] * 10))
 
 
 # ---- time ----

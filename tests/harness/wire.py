@@ -24,6 +24,7 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 RESP_FROM = 20  # the first chapter that speaks RESP (see resp)
 KEYSPACE_FROM = 22  # the first with databases, and deadlines on the wall clock
 TRANSACTIONS_FROM = 25
+MESSAGES_FROM = 26  # the first in which clients hear what others publish
 
 Arg = Union[bytes, str, int, float]
 
