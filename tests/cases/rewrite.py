@@ -239,6 +239,20 @@ def redis_reads_what_was_written_anew(chapter: int) -> None:
         restarted(folder, "Redis has written it anew", before)
 
 
+@case(since=28, inside=True, perhaps="the file of the base is the child's: the server closes its own copy")
+def a_rewrite_leaves_no_descriptor(chapter: int) -> None:
+    """However often the log is written anew."""
+    with Folder(chapter) as folder, folder.server("everysec") as server, server.connect() as conn:
+        ready(conn)
+        do(conn, "set k v")
+        before = server.fd_count()
+        for _ in range(3):
+            conn.ask("bgrewriteaof", expect=BEGUN)
+            over(conn, "ok")
+        if server.fd_count() != before:
+            fail(f"after three rewrites the server has {server.fd_count()} descriptors, and had {before}")
+
+
 @case(since=28, inside=True, perhaps="fork() comes at the end of the round: what EXEC does is done as a whole before")
 def asked_for_in_a_transaction(chapter: int) -> None:
     """It begins behind EXEC: all that the transaction has done is in the base, and nothing of it in the new file."""

@@ -15,7 +15,7 @@ from harness.resp import OK, array
 from harness.wire import Err
 
 from . import case
-from .append_only import FIRST, Folder, batch, log_of, ready
+from .append_only import FIRST, MANIFEST, Folder, batch, log_of, ready
 from .clock import Clock
 from .durability import do, limit_files, marked, passes_until, standing
 from .resp import asks
@@ -348,6 +348,51 @@ def what_is_perhaps_named_stays(chapter: int) -> None:
                 fail(f"{name} is written anew, and the manifest on the disk perhaps names it", expected="another name")
         it.server.stop(signal.SIGKILL)
         expect_again(it.folder, ("get k", b"x"))
+
+
+NOT_ON = Err(4, "ERR CONFIG SET failed (possibly related to argument 'appendonly') - Unable to turn on AOF. Check "
+                "server logs.")  # fmt: skip
+
+
+@case(since=27, inside=True, time_limit=60, perhaps="a file that is given up is closed, whatever it is given up for")
+def no_descriptor_is_left(chapter: int) -> None:
+    """A new file cannot be written, and then can; the log is turned off and on; in vain, since another server has it,
+    or since there is no manifest. Each time the server has as many descriptors as before."""
+
+    def same(what: str, server: Server, before: int) -> None:
+        if server.fd_count() != before:
+            fail(f"{what}: the server has {server.fd_count()} descriptors, and had {before}")
+
+    with on_a_disk(chapter, "everysec") as it:
+        do(it.conn, "set k v")
+        it.marks(it.size)
+        before = it.server.fd_count()
+        do(it.conn, "set k w")
+        it.disk.fail()
+        limit_files(it.server, FULL)
+        passes_until(it.clock, lambda: any("fdatasync" in line for line in it.server.log), "a sync fails")
+        for _ in range(3):
+            it.clock.step(1000)
+        same("a new file cannot be written", it.server, before)
+        limit_files(it.server)
+        passes_until(it.clock, lambda: len(it.folder.names) == 2, "the log goes on in a second file")
+        same("the log goes on in a second file", it.server, before)
+        for _ in range(3):
+            do(it.conn, "config set appendonly no", "config set appendonly yes")
+        same("the log was turned off and on", it.server, before)
+        with it.folder.server(APPENDONLY="no") as server, server.connect() as conn:
+            asks(conn, ("get k", None))
+            before = server.fd_count()
+            asks(conn, *[("config set appendonly yes", NOT_ON)] * 3)
+            same("another server has the log", server, before)
+    with Folder(chapter) as folder:
+        folder.write(batch(log_of("SELECT 0", "SET k v", "SET l w"), 0) * 3)
+        (folder.log / MANIFEST).unlink()
+        with folder.server(APPENDONLY="no") as server, server.connect() as conn:
+            asks(conn, ("config set appendonly yes", NOT_ON))
+            before = server.fd_count()  # with the directory
+            asks(conn, *[("config set appendonly yes", NOT_ON)] * 3)
+            same("there is no manifest", server, before)
 
 
 # ---- the end ----
