@@ -63,7 +63,7 @@ bool parse_double(const struct slice *arg, double *value) {
 // whole of both, so a NUL byte in arg is a byte like any other.
 bool is_word(const struct slice *arg, const char *word) {
     size_t i = 0;
-    while (i < arg->len && word[i] && (arg->data[i] | 0x20) == word[i]) {
+    while (i < arg->len && word[i] && tolower(arg->data[i]) == word[i]) {
         i++;
     }
     return i == arg->len && !word[i];
