@@ -570,6 +570,19 @@ def what_is_watched_is_bounded(chapter: int) -> None:
         asks(conn, *TOUCHED, *PINGED)
 
 
+@case(since=25)
+def a_key_is_watched_once(chapter: int) -> None:
+    """However often a connection says so: it takes no more memory, and one change is enough."""
+    with start(chapter) as server, server.connect() as conn, server.connect() as other:
+        asks(conn, ("watch k", OK), ("select 1", OK))
+        for _ in range(3):
+            conn.ask("watch", *["k", "missing"] * 25_000, expect=OK)
+        asks(other, ("set k v", OK))
+        asks(conn, *TOUCHED, ("watch k k", OK))
+        asks(other, ("select 1", OK), ("watch k", OK), ("set k v", OK), *TOUCHED)
+        asks(conn, ("watch k", OK), *TOUCHED, *PINGED)
+
+
 @case(since=25, ours=BOUNDED, time_limit=60)
 def a_transaction_that_takes_too_long(chapter: int) -> None:
     """It is refused before anything is done, where that can be foreseen; else what is too much is refused in its place.

@@ -8,6 +8,7 @@
 
 #include "buf.h"
 #include "dlist.h"
+#include "hashtable.h"
 #include "reply.h"
 
 struct command;
@@ -28,6 +29,7 @@ struct transaction {
     size_t queue_cost; // memory that they are said to take
     size_t work;       // that they are known to be
     struct dlist watches;
+    struct hmap table;   // of these, by their keys
     size_t watched_size; // memory that these take
 };
 

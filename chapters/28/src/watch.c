@@ -29,6 +29,7 @@ struct watched {
 };
 
 struct watch {
+    struct hnode hnode;    // by its key, in the table of the transaction
     struct dlist node;     // among those of the transaction
     struct dlist key_node; // among those of the key
     struct transaction *transaction;
@@ -60,6 +61,12 @@ static struct watched *find_watched(const struct db *db, struct lookup_key key) 
     return link ? container_of(*link, struct watched, node) : NULL;
 }
 
+// An hnode_eq: compares which key two watches are of.
+static bool watch_eq(const struct hnode *node, const struct hnode *key) {
+    return container_of(node, struct watch, hnode)->watched ==
+           container_of(key, struct watch, hnode)->watched;
+}
+
 // Takes the key, whose list is empty, out of the table.
 static void forget(struct watched *watched) {
     hm_pop(&watched_keys, &watched->node, hnode_same);
@@ -67,13 +74,17 @@ static void forget(struct watched *watched) {
     free(watched);
 }
 
-// Has the transaction watch the key, which exists or does not. Returns whether it may watch so much.
+// Has the transaction watch the key, which exists or does not. Returns whether it may, or does already.
 bool watch_key(struct transaction *transaction, struct db *db, struct lookup_key key, bool exists) {
     size_t size = sizeof(struct watched) + sizeof(struct watch) + key.node.key_len;
+    struct watched *watched = find_watched(db, key);
+    struct watch same = {.hnode = key.node, .watched = watched};
+    if (watched && hm_lookup(&transaction->table, &same.hnode, watch_eq)) {
+        return true;
+    }
     if (transaction->watched_size + size > k_max_watched) {
         return false;
     }
-    struct watched *watched = find_watched(db, key);
     if (!watched) {
         watched = mem_alloc(sizeof(*watched) + key.node.key_len);
         watched->node = key.node;
@@ -83,7 +94,9 @@ bool watch_key(struct transaction *transaction, struct db *db, struct lookup_key
         hm_insert(&watched_keys, &watched->node);
     }
     struct watch *watch = mem_alloc(sizeof(*watch));
-    *watch = (struct watch){.transaction = transaction, .watched = watched, .existed = exists};
+    *watch =
+        (struct watch){key.node, .transaction = transaction, .watched = watched, .existed = exists};
+    hm_insert(&transaction->table, &watch->hnode);
     dlist_insert_before(&watched->watches, &watch->key_node);
     dlist_insert_before(&transaction->watches, &watch->node);
     transaction->watched_size += size;
@@ -106,6 +119,7 @@ void unwatch(struct transaction *transaction) {
         free(watch);
         turn_add(k_watch_cost);
     }
+    hm_destroy(&transaction->table);
     transaction->watched_size = 0;
     transaction->touched = false;
 }
