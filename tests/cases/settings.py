@@ -202,6 +202,15 @@ def the_last_of_two_lines_counts(chapter: int) -> None:
 
 
 @case(since=27)
+def a_timeout_may_be_years(chapter: int) -> None:
+    """As many seconds as CONFIG SET takes, not only as many milliseconds."""
+    with told(chapter, "timeout 2147483647\n") as (_, conn):
+        expect_values(conn, timeout="2147483647")
+    with told(chapter, "", "--timeout", "2147484") as (_, conn):
+        expect_values(conn, timeout="2147484")
+
+
+@case(since=27)
 def the_environment_goes_before_the_file_and_words_before_both(chapter: int) -> None:
     text = "timeout 10\nappendfsync no\nappendonly no\nnotify-keyspace-events A\n"
     with told(chapter, text) as (_, conn):

@@ -157,10 +157,10 @@ static bool one_round(void) {
 
 int main(int argc, char **argv) {
     hold_std_fds();
+    idle_start();
     settings_start(argc, argv);
     db_start();
     aof_start();
-    idle_start();
     info_start();
     pubsub_start();
     conns_start();

@@ -195,7 +195,6 @@ static const char *find_address(const struct slice *words, size_t n, const char 
 static const char *set_variable(const struct source *from, size_t i, const struct slice *words,
                                 size_t n, char text[k_max_value]) {
     const char *name = k_variables[i].name, *value = (const char *)words[1].data, *why;
-    char ms[32];
     if (strcmp(name, "bind") == 0) {
         why = find_address(words + 1, n - 1, &value);
     } else if (strcmp(name, "dir") == 0) {
@@ -205,14 +204,16 @@ static const char *set_variable(const struct source *from, size_t i, const struc
     } else {
         why = config_start(&words[0], &words[1], true, text);
     }
-    if (!why && strcmp(name, "timeout") == 0) {
-        snprintf(ms, sizeof(ms), "%s000", value); // seconds here, milliseconds there
-        value = ms;
+    if (why || from->kept[i]) {
+        return why;
     }
-    if (!why && !from->kept[i] && setenv(k_variables[i].variable, value, 1) < 0) {
+    if (strcmp(name, "timeout") == 0) { // its variable has milliseconds, and was read before
+        return config_start(&words[0], &words[1], false, text);
+    }
+    if (setenv(k_variables[i].variable, value, 1) < 0) {
         die("setenv");
     }
-    return why;
+    return NULL;
 }
 
 // Returns the words with blanks between them. The caller frees it.
@@ -346,8 +347,8 @@ static void help(const char *program) {
 }
 
 // Reads the settings in the file and in the words that the program was started with. To be called
-// before any other part is started. Ends the program where they are wrong, and where they ask for
-// help.
+// behind idle_start(), and before any other part is started. Ends the program where they are wrong,
+// and where they ask for help.
 void settings_start(int argc, char **argv) {
     bool kept[k_first_fixed], none[k_first_fixed] = {false}, closed = false;
     struct source file = {.kept = kept, .closed = &closed},
