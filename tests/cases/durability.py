@@ -805,6 +805,29 @@ def while_it_loads(chapter: int) -> None:
         assert in_batches_behind(folder, data) == []
 
 
+@case(since=27, inside=True, perhaps="a log without a byte is loaded, too; only then does it go on")
+def files_that_are_empty(chapter: int) -> None:
+    """However long it takes to open them, the log goes on behind them. One is a pipe here, to which somebody comes late."""
+    with Folder(chapter) as folder:
+        names = [f"appendonly.aof.{i}.incr.aof" for i in (1, 2, 3)]
+        folder.manifest = "".join(f"file {name} seq {i} type i\n" for i, name in enumerate(names, 1))
+        for name in names:
+            folder.put(name, b"")
+        late = folder.log / names[1]
+        late.unlink()
+        os.mkfifo(late)
+        late.chmod(0o666)
+        writer = threading.Timer(0.1, lambda: late.open("wb").close())
+        writer.start()
+        with folder.server() as server, server.connect() as conn:
+            ready(conn)
+            do(conn, "set k v")
+            server.stop(signal.SIGKILL)
+        writer.join()
+        if b"SET" not in folder.last.read_bytes():
+            fail(f"after `set k v`, the last file has {folder.last.read_bytes()!r}", expected="a batch with SET k v")
+
+
 # ---- turned on, and off ----
 
 

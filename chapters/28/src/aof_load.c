@@ -387,7 +387,7 @@ static void say_progress(int64_t now_ms) {
             load.done >> 20,
             load.total >> 20);
     }
-    aof_loads(load.done, load.total);
+    aof_loads(load.done, load.total + 1); // 0 is for no log
 }
 
 static void load_end(void) {
