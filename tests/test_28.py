@@ -16,6 +16,7 @@ SESSIONS = [
     "28-demo", pytest.param("28-rewrite", marks=OURS), "28-automatic", "28-never",
     # what can be asked, set, and refused
     "28-info", "28-config", "28-refused", pytest.param("28-off", marks=OURS),
+    pytest.param("28-many-files", marks=OURS),
     # what a crash leaves
     pytest.param("28-restart", marks=OURS),
 ]  # fmt: skip

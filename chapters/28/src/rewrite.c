@@ -38,6 +38,7 @@ enum {
     k_retry_ms = 60 * 1000, // after a failure, until the size is looked at again
     k_max_retry_ms = 60 * k_retry_ms,
     k_max_fd = 1 << 16, // descriptors that a child closes one by one, on an old kernel
+    k_kept_files = 100, // each failure may take a file: so many are left for those of syncs
 };
 
 enum phase {
@@ -88,10 +89,13 @@ static struct {
 
 static void close_all_but(int fd) {
     dup2(fd, STDERR_FILENO + 1);
-    if (syscall(SYS_close_range, STDERR_FILENO + 2U, ~0U, 0U) < 0) {
-        for (int i = STDERR_FILENO + 2; i < k_max_fd; i++) {
-            close(i);
-        }
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, STDERR_FILENO + 2U, ~0U, 0U) == 0) {
+        return;
+    }
+#endif
+    for (int i = STDERR_FILENO + 2; i < k_max_fd; i++) {
+        close(i);
     }
 }
 
@@ -308,12 +312,21 @@ static bool is_long(void) {
     return true;
 }
 
-// A rewrite begins as soon as the worker is free.
-static void want(void) {
+// A rewrite begins as soon as the worker is free. Returns whether it may.
+static bool want(void) {
+    const struct manifest *manifest = aof_manifest();
     rewrite.asked = false;
+    rewrite.began_ms = get_monotonic_msec();
+    if (manifest->n + manifest->n_old > k_aof_max_files - k_kept_files) {
+        msg("the append-only file: it cannot be written anew, with as many as %d files: have a new"
+            " one begun, by CONFIG SET appendonly no, then yes",
+            manifest->n + manifest->n_old);
+        end(false);
+        return false;
+    }
     rewrite.phase = PHASE_WAIT;
     rewrite.looked_ms = 0;
-    rewrite.began_ms = get_monotonic_msec();
+    return true;
 }
 
 // Returns when rewrite_look() has something to do, of the monotonic clock: INT64_MAX for never.
@@ -465,6 +478,9 @@ void do_bgrewriteaof(struct request *req, struct reply *out) {
         reply_status(out, "Background append only file rewriting scheduled");
         return;
     }
-    want();
-    reply_status(out, "Background append only file rewriting started");
+    if (want()) {
+        reply_status(out, "Background append only file rewriting started");
+    } else {
+        reply_err(out, "ERR the append-only file has too many files. Check server logs.");
+    }
 }
