@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from harness import Conn, fail, resp, settings
+from harness import Conn, fail, resp, settings, wait_until
 from harness.resp import OK
 
 from . import case
@@ -71,9 +71,16 @@ def the_longer_and_the_stricter_pause_counts(chapter: int) -> None:
         other.expect_closed()
 
 
+def blocked(conn: Conn) -> int:
+    """How many clients wait for something else than their own requests, as INFO says."""
+    told = conn.ask("info", "clients")
+    assert isinstance(told, bytes)
+    return int(told.partition(b"blocked_clients:")[2].split()[0])
+
+
 @case(since=21)
 def a_pause_is_ended(chapter: int) -> None:
-    """By `client unpause`, for all that it holds; and the server rests while it holds them."""
+    """By `client unpause`, for all that it holds; and the server rests while it holds them. INFO counts these."""
     with start(chapter) as server, ExitStack() as stack:
         conn, *others = [stack.enter_context(server.connect()) for _ in range(20)]
         conn.ask("client", "pause", 1_000_000, "write", expect=OK)
@@ -81,10 +88,12 @@ def a_pause_is_ended(chapter: int) -> None:
             other.send(asked(chapter, "incr", "k") * 100)
         others[0].expect_silence()
         uses_no_cpu(server, "requests that a pause holds")
+        wait_until(lambda: blocked(conn) == len(others), f"INFO says blocked_clients:{len(others)}")
         conn.ask("client", "unpause", expect=OK)
         for other in others:
             for _ in range(100):
                 other.recv()
+        wait_until(lambda: blocked(conn) == 0, "INFO says blocked_clients:0")
         conn.ask("get", "k", expect=b"1900")
 
 

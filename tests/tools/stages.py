@@ -62,7 +62,7 @@ ADDED_FREELY = ("include", "declaration", "assert", "directive")
 REMARKS = ("banner", "comment")
 MAX_FUNCTION = 60
 MAX_GROWTH = 450
-MAX_GROWTH_OF = {"21": 1770, "26": 1030, "27": 1800}
+MAX_GROWTH_OF = {"21": 1775, "26": 1030, "27": 1800}
 MAX_SHOWN = 12  # lines of a difference
 BLANK = "(a blank line)"
 

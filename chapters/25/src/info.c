@@ -12,6 +12,7 @@
 #include "buf.h"
 #include "clock.h"
 #include "hashtable.h"
+#include "intrusive.h"
 #include "reply.h"
 
 #include "server.h"
@@ -61,8 +62,14 @@ static void info_server(struct buf *text) {
              (long long)(get_monotonic_msec() - start_ms) / 1000);
 }
 
+// Cost: O(connections) while there is a pause, since those that it holds are counted; else O(1).
 static void info_clients(struct buf *text) {
-    add_text(text, "connected_clients:%zu\r\nblocked_clients:0\r\n", conns_count());
+    const struct dlist *list = all_conns(), *cur = pause_deadline() < INT64_MAX ? list->next : list;
+    size_t held = 0;
+    for (; cur != list; cur = cur->next) {
+        held += container_of(cur, struct conn, idle_node)->paused;
+    }
+    add_text(text, "connected_clients:%zu\r\nblocked_clients:%zu\r\n", conns_count(), held);
 }
 
 // In /proc/self/statm the second number is how many pages are in memory, the third how many of them are
