@@ -239,10 +239,12 @@ def redis_reads_what_was_written_anew(chapter: int) -> None:
         restarted(folder, "Redis has written it anew", before)
 
 
-@case(since=28, inside=True, perhaps="the file of the base is the child's: the server closes its own copy")
-def a_rewrite_leaves_no_descriptor(chapter: int) -> None:
-    """However often the log is written anew."""
-    with Folder(chapter) as folder, folder.server("everysec") as server, server.connect() as conn:
+@case(since=28, inside=True, perhaps="the file of the base is the child's: the server closes its own copy. A child "
+                                     "that has ended has no number any more")  # fmt: skip
+def nothing_is_left_of_a_rewrite(chapter: int) -> None:
+    """However often the log is written anew: no descriptor, and no child to which a signal would be sent at the end."""
+    disk = Disk()
+    with Folder(chapter) as folder, folder.server("everysec", **disk.env) as server, server.connect() as conn:
         ready(conn)
         do(conn, "set k v")
         before = server.fd_count()
@@ -251,6 +253,9 @@ def a_rewrite_leaves_no_descriptor(chapter: int) -> None:
             over(conn, "ok")
         if server.fd_count() != before:
             fail(f"after three rewrites the server has {server.fd_count()} descriptors, and had {before}")
+        do(conn, "config set appendonly no", "get k")
+        if server.stop(signal.SIGTERM) != 0:
+            fail("after three rewrites, the server does not end as it should", expected="exit status 0")
 
 
 @case(since=28, inside=True, perhaps="fork() comes at the end of the round: what EXEC does is done as a whole before")

@@ -395,6 +395,24 @@ def no_descriptor_is_left(chapter: int) -> None:
             same("there is no manifest", server, before)
 
 
+@case(since=27, inside=True, perhaps="what is synced leaves the buffer: the batch that is open then moves to its front")
+def keys_expire_when_a_sync_is_over(chapter: int) -> None:
+    """In one round of the loop a key expires, which is written down, and what was written before is on the disk."""
+    with on_a_disk(chapter, "everysec") as it:
+        do(it.conn, "set k v")
+        it.marks(it.size)
+        do(it.conn, "set k w", "set gone v px 1950")
+        it.held()  # after 1000 ms
+        it.released()
+        for _ in range(10):  # at the last of these steps, the cycle comes by, and the log looks at its sync
+            it.clock.step(100)
+        do(it.conn, "set l w")
+        it.clock.step(1000)
+        asks(it.conn, ("get k", b"w"), ("get gone", None), ("get l", b"w"))
+        it.server.stop(signal.SIGKILL)
+        expect_again(it.folder, ("get k", b"w"), ("get gone", None), ("get l", b"w"))
+
+
 # ---- the end ----
 
 
