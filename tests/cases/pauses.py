@@ -142,6 +142,16 @@ def who_is_killed(chapter: int) -> None:
             last.ask("client", "kill", "type", "normal", expect=0)
 
 
+@case(since=21, perhaps="what a client asks for last counts")
+def asked_to_be_kept(chapter: int) -> None:
+    """`client list` shows it with an e, until the client takes it back."""
+    with start(chapter) as server, server.connect() as conn, server.connect() as other:
+        for word, letters in (("on", "e"), ("off", "N"), ("ON", "e"), ("on", "e"), ("OFF", "N")):
+            conn.ask("client", "no-evict", word, expect=OK)
+            if flags(other, conn) != letters:
+                fail(f"after CLIENT NO-EVICT {word}, client list says flags={flags(other, conn)}", expected=letters)
+
+
 @case(since=21, inside=True)
 def killed_while_they_wait(chapter: int) -> None:
     """For room for their replies, for a turn of a slow request, for nothing: their requests are not done any more, and

@@ -71,6 +71,8 @@ SAID: List[Tuple[bytes, bytes]] = [
     (b"*2\r\n$3\r\nget\r\n$1\r\nz\r\n", b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"),
     (b"*1\r\n$3\r\nget\r\n", b"-ERR wrong number of arguments for 'get' command\r\n"),
     (b"*2\r\n$2\r\nno\r\n$1\r\nx\r\n", b"-ERR unknown command 'no', with args beginning with: 'x' \r\n"),
+    (b"*3\r\n$2\r\nno\r\n$125\r\n" + b"x" * 125 + b"\r\n$1\r\ny\r\n",  # there is room for no more
+     b"-ERR unknown command 'no', with args beginning with: '" + b"x" * 125 + b"' \r\n"),
     (b"PING\r\n", b"+PONG\r\n"),
     (b"set k 'two words'\n", b"+OK\r\n"),
     (b'GET "k"\r\n', b"$9\r\ntwo words\r\n"),
@@ -1370,6 +1372,9 @@ def info_for_those_who_watch(chapter: int) -> None:
             if told.get(name) != value:
                 fail(f"info: {name} is {told.get(name)}", "", value)
         assert lines("cluster") == {"cluster_enabled": "0"} and lines("persistence")["loading"] == "0"
+        for all_of_it in ("default", "all", "everything"):
+            if not set(told) <= set(lines(all_of_it)):
+                fail(f"info {all_of_it} has no {', '.join(set(told) - set(lines(all_of_it)))}", expected="all sections")
         assert re.fullmatch(r"\d+\.\d\d[KMG]", told["used_memory_human"]), told
         before = int(told["used_memory"])
         conn.ask("set", "large", filled(24 * MIB), expect=OK)

@@ -28,7 +28,7 @@ from .clock import Clock
 from .durability import DATED, POLICIES, do, marked, no_fault, redis_on
 from .resp import asks
 from .syncs import on_a_disk
-from .talk import bulk, numbered, preload, start, still_serves, uses_no_cpu, watched
+from .talk import bulk, numbered, paused, preload, start, still_serves, uses_no_cpu, watched
 from .transactions import QUEUED, Draw
 
 __tracebackhide__ = settings.__tracebackhide__
@@ -473,6 +473,32 @@ def given_up_before_it_begins(chapter: int) -> None:
         if said or goes_on(it.conn) or info(it.conn)["aof_last_bgrewrite_status"] != "ok":
             fail(f"a rewrite that has not begun is given up: {said}", expected="nothing is said, and the status is ok")
         it.server.stop(signal.SIGKILL)
+
+
+@case(since=28, inside=True, perhaps="a log that is turned on is a new one: it has a size of its own, and nobody has "
+                                     "asked for another")  # fmt: skip
+def turned_off_and_on(chapter: int) -> None:
+    """It has grown meanwhile, and has been turned off in the same moment in which a rewrite was asked for. It is not
+    written anew for either."""
+    with Folder(chapter) as folder, folder.server("everysec") as server, server.connect() as conn, \
+            server.connect() as other:  # fmt: skip
+        ready(conn)
+        do(conn, "set k v")
+        do(other, "get k")
+        with paused(server):
+            conn.send(array("multi") + array("bgrewriteaof") + array("exec"))
+            other.send(array("config", "set", "appendonly", "no"))
+        conn.recv(OK)
+        conn.recv(QUEUED)
+        conn.recv([Simple(b"Background append only file rewriting scheduled")])
+        other.recv(OK)
+        conn.ask("set", "k", b"v" * 100_000, expect=OK)
+        do(conn, "config set appendonly yes", "get k")
+        came = info(conn)
+        if goes_on(conn) or children(server):
+            fail("the log is written anew as soon as it is turned on")
+        if not 100_000 < int(came["aof_base_size"]) <= int(came["aof_current_size"]):
+            fail(f"INFO says aof_base_size:{came['aof_base_size']} of a new log of {came['aof_current_size']} bytes")
 
 
 @case(since=28, inside=True)
