@@ -307,7 +307,7 @@ def _transactions(server: Server, stack: ExitStack) -> None:
             "multi, set t v, get t, zadd tz 1 a 2 b, copy tz tz2, zrange tz 0 -1, exec", "multi, set t w, discard",
             "multi, set t w, nosuch, set t x, exec", "watch t tz none, multi, incr n, exec", "watch t none, unwatch",
             "watch t tz, set t y, multi, set t z, exec", "multi, exec", "multi, set t w, exec x",
-            "multi, set t w, reset",
+            "multi, set t w, reset", "watch once, set once v, multi, exec",
         ):  # fmt: skip
             for line in lines.split(", "):
                 conn.ask(*line.split())

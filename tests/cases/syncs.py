@@ -413,6 +413,17 @@ def keys_expire_when_a_sync_is_over(chapter: int) -> None:
         expect_again(it.folder, ("get k", b"w"), ("get gone", None), ("get l", b"w"))
 
 
+@case(since=27, inside=True, perhaps="a log that is turned off has no errors any more")
+def turned_off_on_a_full_disk(chapter: int) -> None:
+    """Requests that write were refused, and are done again when there is no log."""
+    with on_a_disk(chapter, "everysec") as it:
+        do(it.conn, "set k v")
+        limit_files(it.server, FULL)
+        do(it.conn, "set k w")
+        asks(it.conn, ("set k x", Err(4, "MISCONF Errors writing to the AOF file: File too large")),
+             ("config set appendonly no", OK), ("set k y", OK), ("get k", b"y"))  # fmt: skip
+
+
 # ---- the end ----
 
 
