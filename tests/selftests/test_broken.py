@@ -106,7 +106,7 @@ def outcomes(request: pytest.FixtureRequest) -> "Iterator[Dict[str, Future[Outco
     (settings.build_dir() / "broken").mkdir(parents=True, exist_ok=True)
     jobs = int(os.environ.get("JOBS") or max(2, len(os.sched_getaffinity(0))))
     every = f"tests/test_{CHAPTERS[-1]}.py"
-    with Warm([every]) as warm, ThreadPoolExecutor(jobs + 1) as pool:  # what is wrong often waits
+    with Warm([every]) as warm, ThreadPoolExecutor(2 * jobs + 1) as pool:  # what is wrong often waits
         found = {name: pool.submit(try_right if name in CHAPTERS else try_wrong, name, warm) for name in selected}
         try:
             yield found
