@@ -253,9 +253,11 @@ def nothing_is_left_of_a_rewrite(chapter: int) -> None:
             over(conn, "ok")
         if server.fd_count() != before:
             fail(f"after three rewrites the server has {server.fd_count()} descriptors, and had {before}")
+        before_the_end = everything(conn)
         do(conn, "config set appendonly no", "get k")
         if server.stop(signal.SIGTERM) != 0:
             fail("after three rewrites, the server does not end as it should", expected="exit status 0")
+        restarted(folder, "after three rewrites", before_the_end)
 
 
 @case(since=28, inside=True, perhaps="fork() comes at the end of the round: what EXEC does is done as a whole before")
