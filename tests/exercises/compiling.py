@@ -15,10 +15,11 @@ import compiled
 from compiled import compiler
 from headers import included
 from harness.bounded import communicate
-from layout import Problem, made_of
+from layout import ROOT, Problem, made_of
 
 COUNT_C = Path(__file__).with_name("count.c")
 FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-U_FORTIFY_SOURCE"]
+QUICKLY = ["-O0", "-g0"]  # built in a quarter of the time
 SECONDS = 60.0  # for one program
 MOST_WORDS = 1 << 16  # bytes of what the compiler says
 
@@ -62,18 +63,41 @@ def compile_counter(folder: Path, threads: bool) -> Path:
 
 class Kept(NamedTuple):
     """What was compiled before, file by file, in a folder: many submissions have most files in common. Safe for
-    threads, but not against submissions: to be used for programs of our own, which are compiled without bounds."""
+    threads, but not against submissions: to be used for programs of our own, which are compiled without bounds.
+
+    Files of src/ that are as in the folder `chapter` are compiled quickly, with all that has them; all else, what takes
+    code from a changed header too, is given these flags."""
 
     folder: Path
+    flags: Sequence[str] = ()
+    chapter: Optional[Path] = None
+
+    def of_chapter(self, number: str) -> "Kept":
+        return self._replace(chapter=ROOT / "chapters" / number)
+
+    def how_fast(self, sources: Path, file: str) -> Sequence[str]:
+        """The flags for a file."""
+        if not self.chapter or not file.startswith("src/"):
+            return self.flags
+        needed = [name for name in needs(sources, file) if name == file or "/" not in name]  # those of src/ declare
+        ours = {name: (self.chapter if "/" in name else ROOT / "common") / name for name in needed}
+        same = all(path.is_file() and path.read_bytes() == (sources / name).read_bytes() for name, path in ours.items())
+        return QUICKLY if same else self.flags
 
     def place(self, sources: Path, file: str, flags: Sequence[str]) -> Path:
-        """Where the file's object is kept once it is compiled: for the headers that it includes, through others too."""
-        names = [file]
-        for name in names:  # grows meanwhile
-            for header in included((sources / name).read_text(encoding="utf-8", errors="replace")):
-                near = (Path(name).parent / header).as_posix()
-                names += [path for path in (near, header) if path not in names and (sources / path).is_file()]
-        return compiled.place(self.folder, flags, [(name, (sources / name).read_bytes()) for name in sorted(names)])
+        """Where the file's object is kept once it is compiled, for the headers that it includes."""
+        texts = [(name, (sources / name).read_bytes()) for name in sorted(needs(sources, file))]
+        return compiled.place(self.folder, flags, texts)
+
+
+def needs(sources: Path, file: str) -> List[str]:
+    """The file, and the headers that it includes, through others too."""
+    names = [file]
+    for name in names:  # grows meanwhile
+        for header in included((sources / name).read_text(encoding="utf-8", errors="replace")):
+            near = (Path(name).parent / header).as_posix()
+            names += [path for path in (near, header) if path not in names and (sources / path).is_file()]
+    return names
 
 
 def of(name: str, sources: Path) -> List[str]:
@@ -133,10 +157,11 @@ def compile_program(
     time, without a word of the compiler, and the whole program where all of them were."""
     start = time.monotonic()
     cc = Compiler([] if kept else wrapper, home)
-    flags = [*FLAGS, *sanitizer(), *flags, *["-pthread"] * threads]
+    common, flags = [*FLAGS, *sanitizer()], [*flags, *["-pthread"] * threads]
     objects = target.parent / f"{name}-objects"
     files = of(name, sources)
-    places = {file: kept.place(sources, file, flags) for file in files} if kept else {}
+    flags_of = {file: [*common, *(kept.how_fast(sources, file) if kept else ()), *flags] for file in files}
+    places = {file: kept.place(sources, file, flags_of[file]) for file in files} if kept else {}
     linked = kept and compiled.place(kept.folder, counter.read_bytes(), threads, sorted(map(str, places.values())))
     if linked and linked.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -149,14 +174,15 @@ def compile_program(
             made.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(place, made)
             continue
-        built = cc.make(made, sources, [*flags, "-I.", "-c", file], SECONDS + start - time.monotonic())
+        built = cc.make(made, sources, [*flags_of[file], "-I.", "-c", file], SECONDS + start - time.monotonic())
         ok, said = ok and built.ok, said + built.words
         if len(said) > MOST_WORDS:
             break
         if place and built == (True, ""):
             compiled.keep(place, functools.partial(shutil.copyfile, made))
     if ok:
-        words = [*flags, *(path.relative_to(objects).as_posix() for path in sorted(objects.rglob("*.o"))), str(counter)]
+        made_here = [path.relative_to(objects).as_posix() for path in sorted(objects.rglob("*.o"))]
+        words = [*common, *flags, *made_here, str(counter)]
         words += [f"-Wl,--wrap={function}" for function in wrapped(threads)]
         built = cc.make(target, objects, words, SECONDS + start - time.monotonic())
         ok, said = built.ok, said + built.words

@@ -244,7 +244,8 @@ class Submission:
         self.chapter = int(self.exercise.chapter)
         self.programs = self.exercise.programs
         self._wrappers: Dict[str, List[str]] = json.loads(os.environ["GRADE_WRAPPERS"])
-        self._kept = compiling.Kept(Path(os.environ["GRADE_KEPT"])) if os.environ.get("GRADE_KEPT") else None
+        folder, *flags = json.loads(os.environ.get("GRADE_KEPT", "[null]"))
+        self._kept = compiling.Kept(Path(folder), flags) if folder else None
         self._made = 0
 
     # ---- saying ----
@@ -413,7 +414,7 @@ class Submission:
             home = Path(next(word[5:] for word in self.wrapper(guest) if word.startswith("home=")))
             built = compiling.compile_program(
                 self.wrapper(guest), home, folder / "src", name, folder / "bin" / name, counter,
-                threads=threads, flags=flags, kept=self._kept,
+                threads=threads, flags=flags, kept=self._kept and self._kept.of_chapter(f"{chapter:02}"),
             )  # fmt: skip
             if not built.ok:
                 cause = "did a function or a type change its name?"

@@ -49,7 +49,8 @@ import compiling  # noqa: E402
 import exercises  # noqa: E402
 import pristine  # noqa: E402
 from changeform import Tree  # noqa: E402
-from confine import Confinement, Limits, alone, can_be_read, hidden, isolated, needed_for_a_class, sanitized  # noqa: E402
+from confine import Confinement, Limits, alone, can_be_read, hidden, isolated  # noqa: E402
+from confine import needed_for_a_class, sanitized  # noqa: E402
 from copies import of_the_chapter  # noqa: E402
 from exercises import Exercise, Handed  # noqa: E402
 from harness.failure import Cause, Failure  # noqa: E402
@@ -127,15 +128,14 @@ class Result:
 @dataclass(frozen=True)
 class How:
     """How to grade: only: names of tests; arguments: more for pytest; first_failure: stop there; variables: of the
-    environment, such as TEST_TIME_FACTOR on a slow machine; kept: what was compiled before; flags: for the compiler;
-    warm: who forks the grader, which takes less time than to start it."""
+    environment, such as TEST_TIME_FACTOR on a slow machine; kept: what was compiled before, and how; warm: who forks
+    the grader, which takes less time than to start it."""
 
     only: Sequence[str] = ()
     arguments: Sequence[str] = ()
     first_failure: bool = False
     variables: Mapping[str, str] = field(default_factory=dict)
     kept: Optional[compiling.Kept] = None
-    flags: Sequence[str] = ()
     warm: "Optional[Warm]" = None
 
 
@@ -188,7 +188,7 @@ def build(result: Result, exercise: Exercise, confined: Confinement, scratch: Pa
     for name in exercise.programs:
         built = compiling.compile_program(
             wrapper, confined.home, scratch / "src", name, programs / name, counter, threads=exercise.threads,
-            flags=how.flags, kept=how.kept,
+            kept=how.kept and how.kept.of_chapter(exercise.begins_with),
         )  # fmt: skip
         result.compiler += built.words
         result.built = result.built and built.ok
@@ -222,7 +222,7 @@ def run_tests(result: Result, exercise: Exercise, confined: Confinement, scratch
     """Runs the grader; where it does not end in time, what it has not come to is not run."""
     env = {**environment(exercise, confined, scratch), **how.variables}
     if how.kept:
-        env["GRADE_KEPT"] = str(how.kept.folder)
+        env["GRADE_KEPT"] = json.dumps([str(how.kept.folder), *how.kept.flags])
     path = str(exercise.grader.relative_to(exercise.root))
     words = ["-p", "no:cacheprovider", "-q", "--tb=no", f"--confcutdir={exercise.root / 'tests'}"]
     words += [f"{path}::{name}" for name in how.only] or [path]

@@ -9,7 +9,7 @@ import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List
+from typing import Callable, Dict, Iterator, List, Sequence
 
 import pytest
 
@@ -811,3 +811,22 @@ def test_what_is_built_again_is_the_same_program(tmp_path: Path, monkeypatch: py
     assert [build(), build()] == [(2, 4), (0, 4)]
     (sources / "one.c").write_text('#include "through.h"\nint main(void) { return k_status; } // the same\n')
     assert build() == (2, 4)
+
+
+def test_what_is_the_chapters_is_built_quickly(tmp_path: Path) -> None:
+    """Not what was changed, nor what takes code from a header of common/ that was, nor a program of one file."""
+    exercise = exercises.find("22-uses")
+    tree, kept = exercise.stage(), Kept(tmp_path / "kept", ["-O1"]).of_chapter("22")
+    exercises.write_tree(tree, tmp_path)
+    files = sorted(name for name in tree if name.endswith(".c") and name.startswith("src/"))
+
+    def flags() -> "dict[str, Sequence[str]]":
+        return {name: kept.how_fast(tmp_path, name) for name in files}
+
+    assert flags() == dict.fromkeys(files, compiling.QUICKLY) and kept.how_fast(tmp_path, "client.c") == ["-O1"]
+    for changed, some in ((files[0], files[0]), ("src/server.h", ""), ("clock_wall.h", "clock_wall.h")):
+        (tmp_path / changed).write_text(tree[changed] + "// changed\n")
+        slowly = [name for name, given in flags().items() if given == ["-O1"]]
+        assert slowly == [name for name in files if some in (name, *compiling.needs(tmp_path, name))]
+        assert bool(slowly) == bool(some)
+        (tmp_path / changed).write_text(tree[changed])

@@ -17,7 +17,7 @@ import pytest
 
 import exercises
 import grade
-from compiling import Kept
+from compiling import QUICKLY, Kept
 from copies import of_the_chapter
 from exercises import Exercise
 from grade import How, Result
@@ -28,9 +28,9 @@ from harness import settings
 
 pytestmark = [pytest.mark.inside, pytest.mark.time_limit(300)]
 LEAST_WRONG, LEAST_PLACES = 2, 4  # wrong solutions; places in which the starter of a hunt is not the chapter
-# Built in less time than a submission is, whose -O2 the harness's own builds of all chapters are checked with.
-QUICKLY = ["-O0", "-g0"]  # what is to fail
-FASTER = ["-O1", "-g0"]  # what is to pass: half the time of -O2, and nearly all of its warnings
+# Built in less time than a submission is, whose -O2 the harness's own builds of all chapters are checked with. What is
+# to fail is built QUICKLY, as the chapter's own files of a server of several always are.
+FASTER = ["-O1", "-g0"]  # what a solution changes: half the time of -O2, and nearly all of its warnings
 ALL = exercises.all_exercises()
 WRONG = [(exercise, name) for exercise in ALL for name in exercise.wrong_names()]
 each_exercise = pytest.mark.parametrize("exercise", ALL, ids=[exercise.name for exercise in ALL])
@@ -44,8 +44,9 @@ def ours() -> Iterator[How]:
     folder = settings.build_dir() / "kept"
     folder.mkdir(parents=True, exist_ok=True)
     variables = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(ROOT / "build" / "pycache")}
+    kept = Kept(folder, QUICKLY)
     with Warm([f"tests/test_{chapters()[-1]}.py", "tests/selftests/test_solutions.py"]) as warm:
-        yield How(kept=Kept(folder), variables=variables, warm=warm)
+        yield How(kept=kept, variables=variables, warm=warm)
 
 
 def squeezed(text: str) -> str:
@@ -94,7 +95,7 @@ def test_a_diff_with_the_chapter_shows_more_than_the_fault(hunt: Exercise) -> No
 @each_exercise
 def test_the_starter_fails(exercise: Exercise, ours: How) -> None:
     latest_first = [test.name for test in reversed(exercise.tests)]  # the first one often says that all is as before
-    how = replace(ours, only=latest_first, first_failure=True, flags=QUICKLY)
+    how = replace(ours, only=latest_first, first_failure=True)
     result = grade.grade_tree(exercise.tree("starter"), exercise, how)
     assert result.built, f"the starter does not build:\n{result.compiler}"
     assert not result.passed, "the starter passes all tests"
@@ -103,7 +104,8 @@ def test_the_starter_fails(exercise: Exercise, ours: How) -> None:
 
 @each_exercise
 def test_the_solution_passes(exercise: Exercise, ours: How) -> None:
-    result = grade.grade_tree(exercise.tree("solution"), exercise, replace(ours, flags=FASTER))
+    how = replace(ours, kept=Kept(ours.kept.folder, FASTER))
+    result = grade.grade_tree(exercise.tree("solution"), exercise, how)
     assert result.built, f"the solution does not build:\n{result.compiler}"
     assert not result.compiler, f"the compiler says of the solution:\n{result.compiler}"
     for test in result.tests:
@@ -115,7 +117,7 @@ def test_the_solution_passes(exercise: Exercise, ours: How) -> None:
 @pytest.mark.parametrize("exercise, name", WRONG, ids=[f"{exercise.name}/wrong/{name}" for exercise, name in WRONG])
 def test_the_wrong_solution_fails_for_its_reason(exercise: Exercise, name: str, ours: How) -> None:
     wrong = exercise.wrong(name)
-    result = grade.grade_tree(exercise.tree(f"wrong/{name}"), exercise, replace(ours, only=[wrong.fails], flags=QUICKLY))
+    result = grade.grade_tree(exercise.tree(f"wrong/{name}"), exercise, replace(ours, only=[wrong.fails]))
     assert result.built, f"it does not build:\n{result.compiler}"
     test = next(test for test in result.tests if test.name == wrong.fails)
     assert test.status == "failed", f"{wrong.fails} does not fail, it is {test.status}; {result.remarks}"
