@@ -807,7 +807,7 @@ def while_it_loads(chapter: int) -> None:
 
 @case(since=27, inside=True, perhaps="a log without a byte is loaded, too; only then does it go on")
 def files_that_are_empty(chapter: int) -> None:
-    """However long it takes to open them, the log goes on behind them. One is a pipe here, to which somebody comes late."""
+    """However long it takes to open them, the log goes on behind them. One is a pipe, to which somebody comes late."""
     with Folder(chapter) as folder:
         names = [f"appendonly.aof.{i}.incr.aof" for i in (1, 2, 3)]
         folder.manifest = "".join(f"file {name} seq {i} type i\n" for i, name in enumerate(names, 1))

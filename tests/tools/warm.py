@@ -59,8 +59,8 @@ class Warm:
         self._folder.cleanup()
 
     def pytest(self, words: Sequence[str], env: Dict[str, str], seconds: float, alone: bool = False) -> Ended:
-        """Runs a pytest with these words; alone: with processes and a network of its own (learn/namespaces.py). One that
-        takes longer is ended."""
+        """Runs a pytest with these words; alone: with processes and a network of its own (learn/namespaces.py).
+        One that takes longer is ended."""
         with socket.socket(socket.AF_UNIX) as sock, tempfile.TemporaryFile("w+", errors="backslashreplace") as said:
             sock.connect(self._address)
             request = json.dumps([list(words), env, alone]).encode()
