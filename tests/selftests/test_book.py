@@ -917,6 +917,44 @@ def test_programs_of_the_steps_so_far(project: Path, name: str, text: str, old: 
     says(found, why)
 
 
+# ---- a chapter of two pages ----
+
+AGAIN = """\
+# Four, again
+
+```console here
+$ cat greeting
+hello
+$ ./server
+two
+[exit 3]
+```
+
+```diff step server.c edit main
+@@ server.c: main @@
+-    printf("two\\n");
++    printf("three\\n");
+```
+
+```text output "./server" in=here exit=3
+three
+```
+"""
+
+
+def test_a_second_page_goes_on_from_the_first(project: Path) -> None:
+    """With its steps, and with the files that the reader has typed in its sessions."""
+    one = page(project, MIDDLE + "\n```console\n$ cat > greeting <<'EOF'\nhello\nEOF\n```\n")
+    two, one = page(project, AGAIN, "04b-more.md"), page(project, "\n".join(one.lines))
+    assert (one.chapter, one.slug, one.goes_on, one.first) == ("04", "four", True, None)
+    assert (two.chapter, two.slug, two.goes_on, two.first and two.first.path) == ("04", "more", False, one.path)
+    assert len(book.steps_of(one)) == 2 and len(book.steps_of(two)) == 3
+    assert book.block_problems(one) + book.play_page(one) + book.block_problems(two) + book.play_page(two) == []
+    says(book.walk_problems(one), "")
+    says(book.walk_problems(two), "04b-more.md: after the last step this is not as in chapters/04:")
+    says(book.play_page(page(project, AGAIN.replace("hello", "goodbye"), "04b-more.md")), "-goodbye\n+hello")
+
+
 # ---- what a chapter holds to ----
 
 STOP = "\nIt runs:\n\n```console here\n$ ./server\n```\n\nWhat is still wrong: it says the same thing.\n\n"

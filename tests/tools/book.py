@@ -237,7 +237,7 @@ def option(block: Block, name: str) -> str:
 
 def programs_of(page: Page) -> Dict[str, str]:
     """The small programs of the text: whole, or edited from one that stands above."""
-    found: Dict[str, str] = {}
+    found = programs_of(page.first) if page.first else {}
     for block in page.blocks:
         name, old = option(block, "program"), option(block, "from")
         if block.kind == "sketch" and name:
@@ -304,7 +304,7 @@ def sessions(page: Page) -> List[Played]:
     """
     found: List[Played] = []
     current: Dict[str, Played] = {}
-    files: Dict[str, str] = {}
+    files = typed_files(page.first) if page.first else {}
     for block in (block for block in page.blocks if block.kind == "console"):
         options = [word for word in block.words[1:] if word != "fresh"]
         if len(options) > 1:
@@ -327,7 +327,22 @@ def sessions(page: Page) -> List[Played]:
         blocks.append(block)
         if programs and playing.programs is not None:
             playing.programs.update(programs)
-        files.update(match.group(1, 3) for match in (TYPED_FILE.fullmatch(step.command) for step in typed) if match)
+        files.update(written(typed))
+    return found
+
+
+def written(typed: Sequence[session.Step]) -> Dict[str, str]:
+    """The files that these commands of a session write."""
+    matches = [TYPED_FILE.fullmatch(step.command) for step in typed]
+    return {match[1]: match[3] for match in matches if match}
+
+
+def typed_files(page: Page) -> Dict[str, str]:
+    """The files that the reader has typed in the sessions of a page."""
+    found: Dict[str, str] = {}
+    for block in page.blocks:
+        if block.kind == "console":
+            found.update(written(session.parse(block.code, block.line + 1)))
     return found
 
 
@@ -385,8 +400,9 @@ def filled(block: Block, said: Dict[int, List[str]]) -> str:
 
 
 def steps_of(page: Page, line: Optional[int] = None) -> List[Step]:
-    """The steps of a page, or those above a line."""
-    return book_steps.steps_in(block for block in page.blocks if line is None or block.line < line)
+    """The steps of a chapter up to the end of a page, or to a line of it."""
+    above = [block for block in page.blocks if line is None or block.line < line]
+    return book_steps.steps_in([*(page.first.blocks if page.first else []), *above])
 
 
 def programs_here(page: Page, line: int, names: Iterable[str]) -> Dict[str, Path]:
@@ -415,15 +431,16 @@ def walk_problems(page: Page) -> List[str]:
         return [f"{steps[0].where}: chapter {page.chapter or 'none'} has no programs, so no steps"] if steps else []
     walked = book_steps.walk(steps, book_steps.start(page.chapter, ROOT), book_steps.stage(page.chapter, ROOT))
     found = place_problems(page, steps) + walked.problems + together_problems(page, steps, walked.broken)
-    if walked.left:
+    if walked.left and not page.goes_on:
         left = "".join(f"\n    {problem}" for problem in walked.left)
         found.append(f"{page.path.name}: after the last step this is not as in chapters/{page.chapter}:{left}")
     return found
 
 
 def text_above(page: Page, steps: Sequence[Step], number: int) -> str:
-    """The text between a step and the one before it that is no command which copies."""
-    last = next((step.block.line for step in reversed(steps[:number]) if not step.copied), 0)
+    """The text between a step of this page and the one before it that is no command which copies."""
+    before = [step for step in steps[:number] if step.block in page.blocks and not step.copied]
+    last = before[-1].block.line if before else 0
     return " ".join(line for at, line in page.prose if last < at < steps[number].block.line)
 
 
@@ -431,7 +448,7 @@ def place_problems(page: Page, steps: Sequence[Step]) -> List[str]:
     """Steps of which the text does not say where they go: readers do not see the info string."""
     found = []
     for number, step in enumerate(steps):
-        if step.copied or step.take or step.block.label or step.verb == "edit":
+        if step.copied or step.take or step.block.label or step.verb == "edit" or step.block not in page.blocks:
             continue  # it says so itself, or need not
         words = [Path(step.file).name, *[name.rpartition(":")[2] for name in (step.after, *step.names) if name]]
         text = text_above(page, steps, number)
@@ -446,6 +463,8 @@ def together_problems(page: Page, steps: Sequence[Step], broken: Set[int]) -> Li
     who is told to compile after each step, would look for a mistake of his own."""
     found = []
     for first in sorted(number for number in broken if number - 1 not in broken):
+        if steps[first].block not in page.blocks:
+            continue
         begin = first  # of all steps that `with-next` ties to it
         while begin and steps[begin - 1].with_next:
             begin -= 1
@@ -512,7 +531,7 @@ def exercise_problems(page: Page) -> List[str]:
     if name == "A1-hints.md":
         named = set(re.findall(r"`(\d\d-[a-z0-9-]+)`", text))
         return [f"{name}: there is no hint for {e.name}" for e in exercises.all_exercises(ROOT) if e.name not in named]
-    there = {e.name: e for e in exercises.all_exercises(ROOT) if e.chapter == page.chapter}
+    there = {e.name: e for e in exercises.all_exercises(ROOT) if e.chapter == page.chapter and not page.goes_on}
     section = re.search(r"^## Exercises\n(.*?)(?=^## |\Z)", text, re.M | re.S)
     said = EXERCISE.findall(section[1]) if section else []
     found = []
@@ -542,7 +561,7 @@ def step_updates(page: Page) -> Dict[int, str]:
         return new
     final = book_steps.stage(page.chapter, ROOT)
     for step in steps_of(page):
-        if step.verb in ("new", "add", "replace") and not step.provisional and step.file in final:
+        if step.block in page.blocks and step.verb in ("new", "add", "replace") and not step.provisional and step.file in final:
             target = final[step.file]
             spots = [sources.index_of(target, unit) for unit in sources.units(step.block.code, step.where)]
             text = sources.join([target[at] for at in spots if at is not None])
@@ -574,8 +593,7 @@ def pages_of(names: Sequence[str]) -> List[Page]:
     paths = book_blocks.paths(folder())
     found = []
     for name in names:
-        begins = f"{name.zfill(2)}-" if name.isdigit() else ""
-        hits = [path for path in paths if begins and path.name.startswith(begins)]
+        hits = [path for path in paths if name.isdigit() and re.match(f"{name.zfill(2)}b?-", path.name)]
         hits = hits or [path for path in paths if f"/{path}".endswith(f"/{name}")]
         hits = hits or [path for path in paths if path.name == Path(name).name]
         if not hits:
@@ -689,7 +707,7 @@ def main(argv: List[str]) -> int:
     args = arguments().parse_args(argv)
     try:
         if "page" in args:
-            args.page = pages_of([args.page])[0]
+            args.page = pages_of([args.page])[-1]
         return args.run(args)
     except (Problem, BookError, StepError, UnitError, AssertionError) as problem:
         quit_with(str(problem))

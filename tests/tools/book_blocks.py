@@ -5,10 +5,11 @@ import re
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Dict, List, Tuple
+from typing import Dict, List, Optional, Tuple
 
 FENCE = re.compile(r"^( *)(`{3,}|~{3,})(.*)$")
 LABEL = re.compile(r"@@ (.+) @@$")  # the first line of a step that adds: where its code goes
+NUMBERED = re.compile(r"(\d\d)(b?)-(.*)\.md$")  # a page of a chapter; b: its second
 FOLD = {"<details>": True, "</details>": False}
 
 
@@ -68,17 +69,28 @@ class Page:
     lines: List[str]
     blocks: List[Block]
     prose: List[Tuple[int, str]]  # line number, line: all that is in no block
+    first: Optional[Page] = None  # of a second page of a chapter: the page that it goes on from
+    goes_on: bool = False  # there is a second page of this chapter
 
     @property
     def chapter(self) -> str:
-        """"07" for 07-basic-server.md, "" where the name begins with no number."""
-        found = re.match(r"(\d\d)-", self.path.name)
-        return found.group(1) if found else ""
+        """"07" for 07-basic-server.md and 07b-more.md, "" where the name begins with no number."""
+        return NUMBERED.sub(r"\1", self.path.name) if NUMBERED.match(self.path.name) else ""
+
+    @property
+    def slug(self) -> str:
+        """"basic-server" for 07-basic-server.md."""
+        return NUMBERED.sub(r"\3", self.path.name)
 
 
 def read(path: Path) -> Page:
     lines = path.read_text(encoding="utf-8").split("\n")
     page = Page(path, lines, [], [])
+    name = NUMBERED.match(path.name)
+    if name and name[2]:
+        page.first = read(next(path.parent.glob(f"{name[1]}-*.md")))
+    elif name:
+        page.goes_on = any(path.parent.glob(f"{name[1]}b-*.md"))
     at, folded = 0, False
     while at < len(lines):
         opening = FENCE.match(lines[at])

@@ -69,6 +69,7 @@ def problems(page: Page, root: Path) -> List[str]:
     }
     found = []
     for key, (least, most, what, advice) in LIMITS.items():
+        least //= 2 if page.first or page.goes_on else 1  # a page of two
         for where, count in counts[key]:
             if most is not None and count > most or has_programs and count < least:
                 span = f"{least} or more" if most is None else f"{least} to {most}" if least else f"at most {most}"
@@ -113,7 +114,8 @@ def runs_of(page: Page) -> Tuple[List[List[Block]], List[Block]]:
     """The steps up to each stop, those behind the last one, and the stops: what runs the reader's programs so far."""
     runs: List[List[Block]] = [[]]
     stops: List[Block] = []
-    last = max((block.line for block in page.blocks if block.kind == "step" or block.takes), default=len(page.lines))
+    changes = [len(page.lines)] if page.goes_on else [b.line for b in page.blocks if b.kind == "step" or b.takes]
+    last = max(changes, default=len(page.lines))
     for block in page.blocks:
         if block.kind == "step" and not block.folded or block.takes:
             runs[-1].append(block)
@@ -150,7 +152,7 @@ def voice_problems(page: Page) -> List[str]:
     text = "".join(f"{line}\n" for _, line in main)
     text = re.sub(r"`[^`]*`", lambda code: re.sub("[()]", "'", code[0]), text)
     text = re.sub(r"!\[[^\]]*\]|(?<=\])\([^)]*\)", lambda away: "\n" * away[0].count("\n"), text)
-    for hit in re.finditer(r"\(([^()]*)\)", text) if page.path.stem[3:] in WHOLE else ():
+    for hit in re.finditer(r"\(([^()]*)\)", text) if page.slug in WHOLE else ():
         if book_blocks.count(hit[1]) > IN_BRACKETS:
             at = main[text.count("\n", 0, hit.start())][0]
             said = " ".join(hit[1].split()[:IN_BRACKETS])
@@ -159,7 +161,7 @@ def voice_problems(page: Page) -> List[str]:
 
 
 def whole_problems(page: Page) -> List[str]:
-    file, name = WHOLE.get(page.path.stem[3:], ("", ""))
+    file, name = WHOLE.get(page.slug, ("", ""))
     if not name:
         return []
     steps = [block for block in page.blocks if block.kind == "step" and block.words[2] == file]

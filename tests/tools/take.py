@@ -78,21 +78,21 @@ def find(name: str) -> Tuple[Take, List[Place], List[Place]]:
         takes = {block.code.split("take-")[-1].strip(): block for block in page.blocks if block.takes}
         known += takes
         if name in takes:
-            return places(page, name, takes[name])
+            return places(page, pages, name, takes[name])
     there = f"chapter {name[:2]} has {', '.join(known)}" if known else "its chapter has none"
     raise Problem(f"there is no take {name}: {there}")
 
 
-def places(page: Page, name: str, block: Block) -> Tuple[Take, List[Place], List[Place]]:
+def places(page: Page, pages: List[Page], name: str, block: Block) -> Tuple[Take, List[Place], List[Place]]:
     files, final = book_steps.start(page.chapter, book.ROOT), book_steps.stage(page.chapter, book.ROOT)
     early, late = before_chapter(page.chapter), []
     was = dict(files)
     begun = False
-    for step in book.steps_of(page):
+    for step in book.steps_of(pages[-1]):
         if step.take == name and not begun:
             was, begun = dict(files), True
         book_steps.apply(step, files, final)
-        where = spot(page, step.block.line)
+        where = spot(next(each for each in pages if step.block in each.blocks), step.block.line)
         (late if begun else early).append(Place(dict(files), where))
         if step.take == name:
             now, late = dict(files), [Place(dict(files), where)]

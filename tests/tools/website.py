@@ -143,8 +143,8 @@ class Site:
         entries = [self.text(path).entry for path in self.book if path != "book/README.md"]
         untold = {c: self.text(f"chapters/{c}/README.md").entry for c in chapters()}
         self.by_number = {**untold, **{e.number: e for e in entries}}  # a stage that no chapter tells of stands for it
-        self.chapters = [self.by_number[number] for number in sorted(self.by_number) if number.isdigit()]
-        self.appendices = [e for e in entries if e.number and not e.number.isdigit()]
+        self.chapters = [self.by_number[number] for number in sorted(self.by_number) if number[:1].isdigit()]
+        self.appendices = [e for e in entries if e.number and not e.number[:1].isdigit()]
         beside = [Entry("book/index.html", "", "How to use this book"), Entry(EXERCISES, "", "Exercises")]
         beside += [Entry(STAGES, "", "Stages and differences")]
         beside += [e for e in entries if not e.number and e.url.count("/") == 1]

@@ -35,7 +35,7 @@ class View:
 
 
 def views(page: Page) -> Dict[int, View]:
-    """The steps of a chapter, carried out one after the other, and its listings, by the lines of their blocks."""
+    """The steps of a page, all of the chapter carried out one after the other, and its listings, by their lines."""
     found = {block.line: listing(page, block) for block in page.blocks if block.kind == "listing"}
     steps = book.steps_of(page)
     files, final = (book_steps.start(page.chapter), book_steps.stage(page.chapter)) if steps else ({}, {})
@@ -47,6 +47,8 @@ def views(page: Page) -> Dict[int, View]:
         if step.copied:
             continue  # its block is a command, and is shown as one
         number += 1
+        if step.block not in page.blocks:
+            continue  # of the first page of the chapter
         there = page.chapter if step.file in final else layout.before(page.chapter)  # it goes, bit by bit
         old = renamed.get(step.file, step.file)
         file = step.file if step.file.startswith("common/") else f"chapters/{there}/{old}"
