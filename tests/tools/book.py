@@ -531,13 +531,14 @@ def exercise_problems(page: Page) -> List[str]:
     if name == "A1-hints.md":
         named = set(re.findall(r"`(\d\d-[a-z0-9-]+)`", text))
         return [f"{name}: there is no hint for {e.name}" for e in exercises.all_exercises(ROOT) if e.name not in named]
-    there = {e.name: e for e in exercises.all_exercises(ROOT) if e.chapter == page.chapter and not page.goes_on}
+    ours = [] if page.goes_on else exercises.all_exercises(ROOT)
+    there = {e.name: e for e in ours if e.chapter == page.chapter}
     section = re.search(r"^## Exercises\n(.*?)(?=^## |\Z)", text, re.M | re.S)
     said = EXERCISE.findall(section[1]) if section else []
     found = []
     if there and (not section or TO_DO not in " ".join(section[1].split())):
         found.append(f"{name}: the section Exercises must begin: {TO_DO}")
-    missing = [each for each in there if each not in [named for named, *_ in said]]
+    missing = [each for each in there if each not in [name for name, *_ in said]]
     found += [f"{name}: Exercises does not name {each}, as a link to its README.md" for each in missing]
     for each, target, task in said:
         exercise = there.get(each)
@@ -560,8 +561,8 @@ def step_updates(page: Page) -> Dict[int, str]:
     if page.chapter not in chapters(ROOT):
         return new
     final = book_steps.stage(page.chapter, ROOT)
-    for step in steps_of(page):
-        if step.block in page.blocks and step.verb in ("new", "add", "replace") and not step.provisional and step.file in final:
+    for step in (step for step in steps_of(page) if step.block in page.blocks):
+        if step.verb in ("new", "add", "replace") and not step.provisional and step.file in final:
             target = final[step.file]
             spots = [sources.index_of(target, unit) for unit in sources.units(step.block.code, step.where)]
             text = sources.join([target[at] for at in spots if at is not None])
