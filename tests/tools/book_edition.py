@@ -51,7 +51,8 @@ WHOLE = {
     "heap-ttl": ("server.c", "process_timers"), "thread-pool": ("common/thread_pool.h", "worker"),
     "whose-turn": ("src/conn.c", "connection_io"), "what-it-costs": ("src/batch.c", "try_one_request"),
     "waiting-for-memory": ("src/ahead.c", "fetch_ahead"), "ten-thousand-connections": ("src/main.c", "one_round"),
-    "buffers-on-loan": ("src/conn.c", "connection_io"), "all-or-nothing": ("src/t_multi.c", "do_exec"),
+    "buffers-on-loan": ("src/conn.c", "connection_io"),
+    "all-or-nothing": ("src/watch.c", "watch_key"), "small-print": ("src/t_multi.c", "do_exec"),
     "who-wants-to-hear-it": ("src/inbox.c", "inbox_add"), "nothing-is-lost": ("src/aof.c", "aof_commit"),
     "a-log-that-stays-short": ("src/rewrite.c", "begin"),
 }  # fmt: skip
