@@ -589,10 +589,11 @@ def clients_that_leave_meanwhile(chapter: int) -> None:
 
 @case(since=28, inside=True,
       perhaps="it begins when the log is longer than auto-aof-rewrite-min-size, and has grown by so many percent of "
-              "what it was after the last one; after a failure, a minute later")  # fmt: skip
+              "what it was after the last one; after a failure a minute later, and "
+              "after each one more in a row twice as late")  # fmt: skip
 def by_itself(chapter: int) -> None:
     """Not before the log has grown by as much as is set, and then at once. A child that fails is not tried again for a
-    minute, however long the log becomes."""
+    minute, however long the log becomes, a second one in a row not for two, until one has not failed."""
     page, most = b"x" * 10_000, 100_000  # the size is looked at now and then
     disk = Disk()
     with Folder(chapter) as folder, timeless(folder, "no", disk) as (clock, server, conn):
@@ -613,6 +614,22 @@ def by_itself(chapter: int) -> None:
             if len(children(server)) == begun:
                 fail(f"the log has {info(conn)['aof_current_size']} bytes, and is not written anew", expected=what)
 
+        def fails(begun: int, what: str) -> None:
+            disk.hold(AT_WRITE)
+            begins_now(begun, what)
+            os.kill(children(server)[-1], signal.SIGKILL)
+            over(conn, "err", clock)
+            disk.hold(0)
+
+        def waits(begun: int, minutes: int, what: str) -> None:
+            for _ in range(59):
+                for _ in range(20):
+                    conn.ask("set", "page:2", page)
+                clock.step(minutes * 1000)
+                if len(children(server)) > begun:
+                    fail(f"{what}, and the log is written anew sooner than {minutes} minutes later")
+            clock.step(minutes * 1000 + 1000)
+
         for i in range(100):
             conn.ask("set", f"page:{i}", page)
         do(conn, "config set auto-aof-rewrite-min-size 2000000 auto-aof-rewrite-percentage 100")
@@ -624,19 +641,16 @@ def by_itself(chapter: int) -> None:
         if size < 100 * len(page):
             fail(f"INFO says aof_base_size:{size}", expected="what 100 pages take, the size after the last rewrite")
         grow(2.5 * size - 20_000, 1, f"when it has grown by 150 % of {size}")
-        disk.hold(AT_WRITE)
-        begins_now(1, f"it has grown by 150 % of {size}")
-        os.kill(children(server)[-1], signal.SIGKILL)
-        over(conn, "err", clock)
-        disk.hold(0)
-        for _ in range(59):
-            for _ in range(20):
-                conn.ask("set", "page:2", page)
-            clock.step(1000)
-            if len(children(server)) > 2:
-                fail("the child was killed, and the log is written anew within a minute")
-        clock.step(2000)
-        begins_now(2, "the child was killed a minute ago, and the log is long")
+        fails(1, f"it has grown by 150 % of {size}")
+        waits(2, 1, "the child was killed")
+        fails(2, "the child was killed a minute ago, and the log is long")
+        waits(3, 2, "the second child in a row was killed")
+        begins_now(3, "the second child was killed two minutes ago, and the log is long")
+        over(conn, "ok", clock)
+        do(conn, "config set auto-aof-rewrite-percentage 1")
+        fails(4, "it has grown by 1 %")
+        waits(5, 1, "the child was killed, and the one before it was not")
+        begins_now(5, "the child was killed a minute ago, and the one before it had written the log anew")
         over(conn, "ok", clock)
 
 

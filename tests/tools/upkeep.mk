@@ -25,7 +25,7 @@ fuzz: export B = build/asan
 fuzz: export FUZZ_SECONDS ?= 60
 fuzz: export DIFF_SECONDS ?= 30
 fuzz: ; @$(clang_san) && $(side_by_side) build-$(speaks_resp) && \
-    $(run_one) tests/test_$(speaks_resp).py -k "mutated_streams or same_bytes" $(ARGS)
+    $(run) --split $(speaks_resp) -- -k "mutated_streams or same_bytes" $(ARGS)
 redis-check: ; @$(need)$(side_by_side) build-$(speaks_resp) && SERVER=redis-server $(run) --split $(speaks_resp) -- $(ARGS)
 
 # Crashes of the last chapter that has a log, or of SERVER: some minutes for each policy. kill9 ends it with SIGKILL while it

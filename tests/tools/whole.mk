@@ -11,7 +11,7 @@ tools-check: build ; @$(run) $(of_tools) -- $(ARGS)
 broken: build ; @$(run_one) tests/selftests/test_broken.py $(ARGS)
 # What is wrong often waits until its time is up: more graders than processors, twice as many.
 waiting = JOBS=$$((2 * $(JOBS)))
-exercises-check: build ; @$(waiting) $(run) --split solutions -- $(ARGS) $(if $(ARGS),,&& $(run) exercises classroom cheats)
+exercises-check: build ; @$(waiting) $(run) $(if $(ARGS),,exercises classroom cheats) --split solutions -- $(ARGS)
 book-check: build ; @$(run) --split book -- $(ARGS)
 book-update: ; @$(python) tests/tools/stages.py update && $(python) tests/tools/book.py update
 site-check: ; @$(run_one) tests/selftests/test_site.py $(ARGS)
