@@ -41,7 +41,8 @@ MOST_EDITS = 5
 # A page that is told anew comes in. When all are here, so is each of its checks for all.
 WHOLE = {
     "hello": ("server.c", "main"), "protocol": ("server.c", "one_request"),
-    "nonblocking": ("server.c", "connection_io"), "event-loop": ("server.c", "connection_io"),
+    "nonblocking": ("server.c", "connection_io"), "event-loop": ("server.c", "state_req"),
+    "four-troubles": ("server.c", "one_round"),
     "basic-server": ("common/request.h", "parse_req"), "hashtables": ("common/hashtable.h", "hm_help_resizing"),
     "chosen-keys": ("common/hash.h", "str_hash"),
     "serialization": ("common/buf.h", "buf_make_room"), "batches": ("server.c", "state_req"),
