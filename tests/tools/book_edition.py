@@ -55,6 +55,8 @@ WHOLE = {
     "buffers-on-loan": ("src/conn.c", "connection_io"),
     "all-or-nothing": ("src/watch.c", "watch_key"), "small-print": ("src/t_multi.c", "do_exec"),
     "who-wants-to-hear-it": ("src/inbox.c", "inbox_add"), "nothing-is-lost": ("src/aof.c", "aof_commit"),
+    "resp": ("common/resp.h", "resp_walk"), "whose-words": ("src/batch.c", "answer_batch"),
+    "what-it-can": ("src/command.c", "do_request"), "ten-pairs": ("common/glob.h", "glob_match"),
     "a-log-that-stays-short": ("src/rewrite.c", "begin"),
 }  # fmt: skip
 ASIDE = (20, 60)  # words
