@@ -54,6 +54,7 @@ WHOLE = {
     "waiting-for-memory": ("src/ahead.c", "fetch_ahead"), "ten-thousand-connections": ("src/main.c", "one_round"),
     "buffers-on-loan": ("src/conn.c", "connection_io"),
     "all-or-nothing": ("src/watch.c", "watch_key"), "small-print": ("src/t_multi.c", "do_exec"),
+    "one-message-much-work": ("src/t_pubsub.c", "do_publish"),
     "who-wants-to-hear-it": ("src/inbox.c", "inbox_add"), "nothing-is-lost": ("src/aof.c", "aof_commit"),
     "resp": ("common/resp.h", "resp_walk"), "whose-words": ("src/batch.c", "answer_batch"),
     "what-it-can": ("src/command.c", "do_request"), "ten-pairs": ("common/glob.h", "glob_match"),
