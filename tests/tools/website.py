@@ -312,7 +312,8 @@ class Site:
         """What it is, the two commands, the road."""
         text = self.text("README.md")
         sections = HEADING.split(text.html())  # of each heading its level, anchor and title, and the text below
-        lead = " ".join(re.split(r"(?<=\.)\s(?=[A-Z])", re.sub("</?p>", "", sections[4]).strip())[:3])
+        first = sections[4].partition("</p>")[0].replace("<p>", "").strip()
+        lead = " ".join(re.split(r"(?<=\.)\s(?=[A-Z])", first)[:3])
         commands = sections[sections.index("two-commands") + 2]
         rows = map(cells, self.text("book/README.md").page.lines)
         builds = {row[0]: text.inline(row[2]) for row in rows if len(row) == 3}

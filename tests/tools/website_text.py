@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from functools import lru_cache
 from html import escape, unescape
 from pathlib import Path
-from typing import List, NamedTuple, Sequence
+from typing import Dict, List, NamedTuple, Sequence
 
 import book_blocks
 import sources
@@ -191,8 +192,14 @@ class Text:
             raise BookError(f"{self.path}: the picture {target} has no title or no viewBox")
         image = f'<img src="{href}" alt="{escape(alt)}" width="{size[1]}" height="{size[2]}">'
         says_it = svg.count(f">{title[1]}<") > 1  # in the picture, too
-        caption = "" if says_it else f"<figcaption>{title[1].strip()}</figcaption>"
+        caption = " ".join([*self.numbered("Figure"), *([] if says_it else [title[1].strip()])])
+        caption = f"<figcaption>{caption}</figcaption>" if caption else ""
         return f'<figure class="drawing"><a href="{href}">{image}</a>{caption}</figure>'
+
+    def numbered(self, what: str) -> List[str]:
+        """The number of the next figure or listing of a chapter or an appendix: ["<span>Figure 06.1</span>"]."""
+        self.counts[what] += 1
+        return [f"<span>{what} {self.entry.number}.{self.counts[what]}</span>"] if self.entry.number else []
 
     def places(self, file: str, kind: str, names: str, change: str, _: str) -> List[str]:
         """Where the lines are that a row of a stage's table of changes names."""
@@ -211,6 +218,7 @@ class Text:
         lines = dict(self.page.prose)
         lines.update({line: f"{' ' * block.indent}\0{line}" for line, block in self.blocks.items()})
         self.anchors = iter(book_blocks.anchors(self.page))
+        self.counts: Dict[str, int] = Counter()
         return self.render("".join(lines[number] + "\n" for number in sorted(lines)))
 
     def render(self, text: str) -> str:
@@ -232,7 +240,7 @@ class Text:
     def heading(self, text: str) -> str:
         level, anchor = len(text) - len(text.lstrip("#")), next(self.anchors)
         title = self.inline(text.strip("# \n"))
-        title = re.sub(r"^(Chapter \d\d|Appendix \w+)[.:] ", r'<span class="kicker">\1</span> ', title)
+        title = re.sub(r"^(Chapter \w+|Appendix \w+)[.:] ", r'<span class="kicker">\1</span> ', title)
         return f'<h{level} id="{anchor}">{title}</h{level}>'
 
     def paragraph(self, text: str) -> str:
@@ -354,5 +362,6 @@ class Text:
         shown = website_steps.some([name for name in view.names if name not in ("top", "includes")] or view.names)
         label += f" <b>{escape(shown)}</b>" if shown else ""
         body = website_code.code(view.lines, website_code.language(view.file))
+        label = label if view.number else " ".join([*self.numbered("Listing"), label])
         kind = f"{'step ' * bool(view.number)}numbered{' edit' * view.edit}"
         return frame(body, label, view.what, kind, f"step-{view.number}" if view.number else "")
