@@ -54,6 +54,7 @@ WHOLE = {
     "whose-turn": ("src/conn.c", "connection_io"), "what-it-costs": ("src/batch.c", "try_one_request"),
     "waiting-for-memory": ("src/db.c", "lookup_key"), "side-by-side": ("src/ahead.c", "fetch_ahead"),
     "ten-thousand-connections": ("src/main.c", "one_round"), "buffers-on-loan": ("src/conn.c", "connection_io"),
+    "cycle": ("src/cycle.c", "run_cycle"), "who-is-right": ("expire_lab.c", "renew_key"),
     "all-or-nothing": ("src/watch.c", "watch_key"), "small-print": ("src/t_multi.c", "do_exec"),
     "one-message-much-work": ("src/t_pubsub.c", "do_publish"),
     "who-wants-to-hear-it": ("src/inbox.c", "inbox_add"), "nothing-is-lost": ("src/aof.c", "aof_commit"),
