@@ -947,8 +947,8 @@ def test_a_second_page_goes_on_from_the_first(project: Path) -> None:
     """With its steps, and with the files that the reader has typed in its sessions."""
     one = page(project, MIDDLE + "\n```console\n$ cat > greeting <<'EOF'\nhello\nEOF\n```\n")
     two, one = page(project, AGAIN, "04b-more.md"), page(project, "\n".join(one.lines))
-    assert (one.chapter, one.slug, one.goes_on, one.first) == ("04", "four", True, None)
-    assert (two.chapter, two.slug, two.goes_on, two.first and two.first.path) == ("04", "more", False, one.path)
+    assert (one.chapter, one.slug, one.goes_on, one.earlier) == ("04", "four", True, None)
+    assert (two.chapter, two.slug, two.goes_on, two.earlier and two.earlier.path) == ("04", "more", False, one.path)
     assert len(book.steps_of(one)) == 2 and len(book.steps_of(two)) == 3
     assert book.block_problems(one) + book.play_page(one) + book.block_problems(two) + book.play_page(two) == []
     says(book.walk_problems(one), "")

@@ -89,7 +89,7 @@ def test_numbered_lines_are_those_of_the_files(site: Path) -> None:
         source = book_blocks.read(ROOT / "book" / f"{name}.md")
         steps = iter(book.steps_of(source))
         files, final = book_steps.start(source.chapter), book_steps.stage(source.chapter)
-        for _ in book.steps_of(source.first) if source.first else ():
+        for _ in book.steps_of(source.earlier) if source.earlier else ():
             book_steps.apply(next(steps), files, final)
         page = (site / "book" / f"{name}.html").read_text(encoding="utf-8")
         for block in re.findall(r'<figure class="listing [^"]*numbered.*?</figure>', page, re.S):

@@ -237,7 +237,7 @@ def option(block: Block, name: str) -> str:
 
 def programs_of(page: Page) -> Dict[str, str]:
     """The small programs of the text: whole, or edited from one that stands above."""
-    found = programs_of(page.first) if page.first else {}
+    found = programs_of(page.earlier) if page.earlier else {}
     for block in page.blocks:
         name, old = option(block, "program"), option(block, "from")
         if block.kind == "sketch" and name:
@@ -304,7 +304,7 @@ def sessions(page: Page) -> List[Played]:
     """
     found: List[Played] = []
     current: Dict[str, Played] = {}
-    files = typed_files(page.first) if page.first else {}
+    files = typed_files(page.earlier) if page.earlier else {}
     for block in (block for block in page.blocks if block.kind == "console"):
         options = [word for word in block.words[1:] if word != "fresh"]
         if len(options) > 1:
@@ -339,7 +339,7 @@ def written(typed: Sequence[session.Step]) -> Dict[str, str]:
 
 def typed_files(page: Page) -> Dict[str, str]:
     """The files that the reader has typed in the sessions of a page."""
-    found: Dict[str, str] = {}
+    found = typed_files(page.earlier) if page.earlier else {}
     for block in page.blocks:
         if block.kind == "console":
             found.update(written(session.parse(block.code, block.line + 1)))
@@ -401,8 +401,10 @@ def filled(block: Block, said: Dict[int, List[str]]) -> str:
 
 def steps_of(page: Page, line: Optional[int] = None) -> List[Step]:
     """The steps of a chapter up to the end of a page, or to a line of it."""
-    above = [block for block in page.blocks if line is None or block.line < line]
-    return book_steps.steps_in([*(page.first.blocks if page.first else []), *above])
+    blocks, earlier = [block for block in page.blocks if line is None or block.line < line], page.earlier
+    while earlier:
+        blocks, earlier = earlier.blocks + blocks, earlier.earlier
+    return book_steps.steps_in(blocks)
 
 
 def programs_here(page: Page, line: int, names: Iterable[str]) -> Dict[str, Path]:
@@ -594,7 +596,7 @@ def pages_of(names: Sequence[str]) -> List[Page]:
     paths = book_blocks.paths(folder())
     found = []
     for name in names:
-        hits = [path for path in paths if name.isdigit() and re.match(f"{name.zfill(2)}b?-", path.name)]
+        hits = [path for path in paths if name.isdigit() and re.match(f"{name.zfill(2)}[b-d]?-", path.name)]
         hits = hits or [path for path in paths if f"/{path}".endswith(f"/{name}")]
         hits = hits or [path for path in paths if path.name == Path(name).name]
         if not hits:

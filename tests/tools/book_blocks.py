@@ -9,7 +9,7 @@ from typing import Dict, List, Optional, Tuple
 
 FENCE = re.compile(r"^( *)(`{3,}|~{3,})(.*)$")
 LABEL = re.compile(r"@@ (.+) @@$")  # the first line of a step that adds: where its code goes
-NUMBERED = re.compile(r"(\d\d)(b?)-(.*)\.md$")  # a page of a chapter; b: its second
+NUMBERED = re.compile(r"(\d\d)([b-d]?)-(.*)\.md$")  # a page of a chapter; b: its second, and so on
 FOLD = {"<details>": True, "</details>": False}
 
 
@@ -69,8 +69,8 @@ class Page:
     lines: List[str]
     blocks: List[Block]
     prose: List[Tuple[int, str]]  # line number, line: all that is in no block
-    first: Optional[Page] = None  # of a second page of a chapter: the page that it goes on from
-    goes_on: bool = False  # there is a second page of this chapter
+    earlier: Optional[Page] = None  # the page of the chapter that it goes on from, if it is not the first
+    goes_on: bool = False  # there is another page of this chapter behind it
 
     @property
     def chapter(self) -> str:
@@ -87,10 +87,11 @@ def read(path: Path) -> Page:
     lines = path.read_text(encoding="utf-8").split("\n")
     page = Page(path, lines, [], [])
     name = NUMBERED.match(path.name)
-    if name and name[2]:
-        page.first = read(next(path.parent.glob(f"{name[1]}-*.md")))
-    elif name:
-        page.goes_on = any(path.parent.glob(f"{name[1]}b-*.md"))
+    if name:
+        letters = ["", *"bcde"]
+        at = letters.index(name[2])
+        page.earlier = read(next(path.parent.glob(f"{name[1]}{letters[at - 1]}-*.md"))) if at else None
+        page.goes_on = any(path.parent.glob(f"{name[1]}{letters[at + 1]}-*.md"))
     at, folded = 0, False
     while at < len(lines):
         opening = FENCE.match(lines[at])

@@ -80,7 +80,7 @@ def problems(page: Page, root: Path) -> List[str]:
     }
     found = []
     for key, (least, most, what, advice) in LIMITS.items():
-        least //= 2 if page.first or page.goes_on else 1  # a page of two
+        least //= 2 if page.earlier or page.goes_on else 1  # a page of two
         for where, count in counts[key]:
             if most is not None and count > most or has_programs and count < least:
                 span = f"{least} or more" if most is None else f"{least} to {most}" if least else f"at most {most}"
