@@ -58,6 +58,7 @@ WHOLE = {
     "all-or-nothing": ("src/watch.c", "watch_key"), "small-print": ("src/t_multi.c", "do_exec"),
     "one-message-much-work": ("src/t_pubsub.c", "do_publish"),
     "who-wants-to-hear-it": ("src/inbox.c", "inbox_add"), "nothing-is-lost": ("src/effect.c", "effect_done"),
+    "pull-the-plug": ("src/aof_batch.c", "aof_batch_right"),
     "when-the-disk-says-no": ("src/aof_tail.c", "begin_anew"),
     "resp": ("common/resp.h", "resp_walk"), "whose-words": ("src/batch.c", "answer_batch"),
     "what-it-can": ("src/command.c", "do_request"), "ten-pairs": ("common/glob.h", "glob_match"),
