@@ -431,7 +431,9 @@ def walk_problems(page: Page) -> List[str]:
         return [str(problem)]
     if page.chapter not in chapters(ROOT):
         return [f"{steps[0].where}: chapter {page.chapter or 'none'} has no programs, so no steps"] if steps else []
-    walked = book_steps.walk(steps, book_steps.start(page.chapter, ROOT), book_steps.stage(page.chapter, ROOT))
+    first, final = book_steps.start(page.chapter, ROOT), book_steps.stage(page.chapter, ROOT)
+    done = len(steps_of(page.earlier)) if page.earlier else 0
+    walked = book_steps.walk(steps, first, final, done=done)
     found = place_problems(page, steps) + walked.problems + together_problems(page, steps, walked.broken)
     if walked.left and not page.goes_on:
         left = "".join(f"\n    {problem}" for problem in walked.left)
@@ -465,8 +467,6 @@ def together_problems(page: Page, steps: Sequence[Step], broken: Set[int]) -> Li
     who is told to compile after each step, would look for a mistake of his own."""
     found = []
     for first in sorted(number for number in broken if number - 1 not in broken):
-        if steps[first].block not in page.blocks:
-            continue
         begin = first  # of all steps that `with-next` ties to it
         while begin and steps[begin - 1].with_next:
             begin -= 1

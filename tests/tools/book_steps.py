@@ -402,8 +402,9 @@ class Walk:
     broken: Set[int] = field(default_factory=set)  # steps with `with-next` after which their file does not compile
 
 
-def walk(steps: Sequence[Step], first: Files, final: Files, compiled_too: bool = True) -> Walk:
-    """Applies the steps, compiles after each group, compares the end with the stage."""
+def walk(steps: Sequence[Step], first: Files, final: Files, compiled_too: bool = True, done: int = 0) -> Walk:
+    """Applies the steps, compiles after each group, compares the end with the stage. The first `done` steps are those
+    of an earlier page, where they are looked at."""
     files = {name: list(found) for name, found in first.items()}
     result = Walk()
     jobs: List[Tuple[str, List[Job]]] = []
@@ -416,8 +417,10 @@ def walk(steps: Sequence[Step], first: Files, final: Files, compiled_too: bool =
         except StepError as problem:
             result.problems += [str(problem), f"{step.where}: the steps behind it were not looked at"]
             break
-        result.problems += text_problems(step, found, final.get(step.file, []))
         wrote.update({(step.file, unit.label): step.where for unit in found})
+        if number < done:
+            continue
+        result.problems += text_problems(step, found, final.get(step.file, []))
         touched |= {step.file, step.source} - {""}
         inside = bool(step.take) and step.take in [following.take for following in steps[number + 1 : number + 2]]
         if step.with_next and number == len(steps) - 1:
