@@ -61,10 +61,10 @@ WHOLE = {
     "who-wants-to-hear-it": ("src/inbox.c", "inbox_send"), "overtaken": ("src/inbox.c", "inbox_add"),
     "nothing-is-lost": ("src/effect.c", "effect_done"),
     "pull-the-plug": ("src/aof_batch.c", "aof_batch_right"),
-    "when-the-disk-says-no": ("src/aof_tail.c", "begin_anew"),
+    "when-the-disk-says-no": ("src/aof.c", "aof_commit"), "in-a-new-file": ("src/aof_tail.c", "begin_anew"),
     "resp": ("common/resp.h", "resp_walk"), "whose-words": ("src/batch.c", "answer_batch"),
     "what-it-can": ("src/command.c", "do_request"), "ten-pairs": ("common/glob.h", "glob_match"),
-    "a-log-that-stays-short": ("src/rewrite.c", "put_in_place"), "who-waits": ("src/rewrite.c", "begin"),
+    "a-log-that-stays-short": ("src/rewrite.c", "put_in_place"), "who-waits": ("src/aof_tail.c", "aof_step"),
 }  # fmt: skip
 ASIDE = (20, 60)  # words
 IN_BRACKETS = 6  # words in parentheses; what needs more is an aside
