@@ -186,8 +186,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Itera
 
 def in_other_words(item: pytest.Item, call: pytest.CallInfo) -> List[Tuple[str, str]]:
     """What a failure does not say: a likely cause, or, of an error of the system and a bare assertion, anything."""
-    if not call.excinfo:
-        return []
+    if not call.excinfo or isinstance(call.excinfo.value, pytest.fail.Exception):
+        return []  # a selftest, which says all itself
     error = call.excinfo.value
     failure = explained(error, teach.statement(call.excinfo))
     if isinstance(error, AssertionError) and str(error):

@@ -30,7 +30,9 @@ def _is_known(words: Sequence[bytes]) -> bool:
     if (b"pxat", b"1") in zip(words, words[1:]):
         return False
     is_range = name in (b"zrange", b"zrangebyscore", b"zcount", b"zrevrange", b"zrevrangebyscore", b"zremrangebyscore")
-    return name != b"zquery" and b"\0" not in name + b"".join(words[2:4] if is_range else []) and b"-0" not in words
+    if name in resp.NOT_IN_REDIS or b"-0" in words:
+        return False
+    return b"\0" not in name + b"".join(words[2:4] if is_range else [])
 
 
 def _replies(conn: Conn, batch: Sequence[Sequence[bytes]]) -> List[bytes]:
@@ -102,7 +104,7 @@ def the_same_bytes_as_redis(chapter: int) -> None:
 def rows_of_the_table_are_those_of_redis(chapter: int) -> None:
     """Of each command the name, the arity, and where its keys are: proxies and libraries go by it."""
     settings.needs(redis.NAME)
-    names = [name for name in resp.arity(chapter) if name != b"zquery"]
+    names = [name for name in resp.arity(chapter) if name not in resp.NOT_IN_REDIS]
     with start(chapter) as server, Server(chapter, command=[redis.NAME], early=True) as other:
         with server.connect() as mine, other.connect() as theirs:
             ours, its = (conn.ask("command", "info", *names) for conn in (mine, theirs))

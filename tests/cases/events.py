@@ -12,7 +12,7 @@ from typing import Dict, Iterator, List, Sequence, Set, Tuple
 from harness import ANY, Conn, Err, Server, fail, redis, seed, settings
 from harness.grammar import RespGenerator
 from harness.model import KEYS
-from harness.resp import NIL, OK, arity, array, split_inline
+from harness.resp import NIL, NOT_IN_REDIS, OK, arity, array, split_inline
 from harness.resp_model import RespModel
 from harness.wire import Arg, to_bytes
 
@@ -297,7 +297,7 @@ def what_each_command_says(chapter: int) -> None:
 
 def with_flag(conn: Conn, flag: bytes) -> Set[str]:
     """The commands of the chapter that have this flag."""
-    rows = conn.ask("command", "info", *(name for name in arity(conn.chapter) if name != b"zquery"))
+    rows = conn.ask("command", "info", *(name for name in arity(conn.chapter) if name not in NOT_IN_REDIS))
     assert isinstance(rows, list)
     return {row[0].decode() for row in rows if flag in [bytes(each) for each in row[2]]}
 
@@ -662,7 +662,7 @@ def no_flushes(generator: RespGenerator, rng: random.Random, n: int) -> Iterator
     """Random commands, without those that take all keys away and say nothing, and what Redis has as a script."""
     while n > 0:
         words = generator.command() if rng.random() < 0.9 else generator.soon(rng.choice(KEYS))
-        if to_bytes(words[0]).lower() not in (b"flushdb", b"flushall", b"swapdb", b"publish", b"zquery"):
+        if to_bytes(words[0]).lower() not in (b"flushdb", b"flushall", b"swapdb", b"publish", *NOT_IN_REDIS):
             n -= 1
             yield words
 

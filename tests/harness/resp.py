@@ -66,6 +66,7 @@ def arity(chapter: int) -> Dict[bytes, int]:
     return {name: count for since, names in SINCE.items() if since <= chapter for name, count in names.items()}
 
 
+NOT_IN_REDIS = (b"zquery",)
 WITHOUT_KEYS = (
     b"keys", b"ping", b"echo", b"quit", b"hello", b"select", b"command", b"client", b"config", b"info", b"dbsize",
     b"flushdb", b"flushall", b"swapdb", b"randomkey", b"scan", b"time", b"auth", b"reset",

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import os
 import re
 import shlex
 import signal
@@ -203,13 +204,21 @@ def side_by_side(diff: Sequence[str]) -> List[str]:
         rows += [("|", left, right) for left, right in itertools.zip_longest(gone, new, fillvalue="")]
         gone, new = [], []
         rows += [(" ", line[1:], line[1:])] * line.startswith(" ")
-    wide = min(COLUMN, max(len("expected"), *(len(left) for _, left, _ in rows)))
-    lines = [f"{_cut(left):<{wide}}  {sign}  {_cut(right)}".rstrip() for sign, left, right in rows[:-1]]
+    first = next(at for at, (sign, *_) in enumerate(rows) if sign == "|")
+    rows = rows[max(0, first - 1) : -1]  # with one that is the same in front: there is not room for all
+    cut = [(sign, *_cut(left, right)) for sign, left, right in rows]
+    wide = max(len("expected"), *(len(left) for _, left, _ in cut))
+    lines = [f"{left:<{wide}}  {sign}  {right}".rstrip() for sign, left, right in cut]
     return [f"{'expected':<{wide}}     came", *lines]
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= COLUMN else text[: COLUMN - 3] + "..."
+def _cut(left: str, right: str) -> Tuple[str, str]:
+    """Two lines, as much of them as there is room for: where they differ."""
+    same = len(os.path.commonprefix([left, right]))
+    skipped = max(0, min(same - COLUMN // 3, max(len(left), len(right)) - COLUMN)) if left != right else 0
+    shown = [f"...{text[skipped + 3:]}" if skipped else text for text in (left, right)]
+    first, second = (text if len(text) <= COLUMN else text[: COLUMN - 3] + "..." for text in shown)
+    return first, second
 
 
 def play(session: Session, listener: Optional[Listener] = None) -> List[str]:

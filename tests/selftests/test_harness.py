@@ -27,7 +27,7 @@ from harness.grammar import RespGenerator
 from harness.hints import why_wrong
 from harness.process import free_port
 from harness.resp_model import RespModel
-from harness.session import SessionError, console_blocks, load, parse, play
+from harness.session import SessionError, console_blocks, load, parse, play, side_by_side
 
 pytestmark = pytest.mark.inside
 
@@ -837,6 +837,17 @@ def test_a_session_that_differs_says_what_was_typed_and_what_came(programs: Path
     ]  # fmt: skip
     assert lines[4].startswith("again     ") and lines[4].endswith(f"tests/tools/play.py --show {path}")
     assert lines[5].startswith(f"also      {path}:15: $ echo")
+
+
+def test_two_columns_begin_and_are_cut_where_they_differ() -> None:
+    long = "x" * 40
+    diff = ["@@ -1,5 +1,5 @@", " a", " b", " c", f"-{long}one", f"+{long}two", " d"]
+    assert side_by_side(diff) == [
+        f"expected{'':28}came", f"c{'':35}c", f"...{'x' * 25}one  |  ...{'x' * 25}two", f"d{'':35}d",
+    ]  # fmt: skip
+    assert side_by_side(["-0" + long, "+1" + long]) == [
+        f"expected{'':28}came", f"0{'x' * 27}...  |  1{'x' * 27}...",
+    ]  # fmt: skip
 
 
 TYPED = """# A session.

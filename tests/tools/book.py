@@ -597,7 +597,7 @@ def pages_of(names: Sequence[str]) -> List[Page]:
     found = []
     for name in names:
         hits = [path for path in paths if name.isdigit() and re.match(f"{name.zfill(2)}[b-d]?-", path.name)]
-        hits = hits or [path for path in paths if f"/{path}".endswith(f"/{name}")]
+        hits = hits or [path for path in paths if f"/{path}".endswith(f"/{name}") or path.name.startswith(f"{name}-")]
         hits = hits or [path for path in paths if path.name == Path(name).name]
         if not hits:
             raise Problem(f"{folder()} has no page {name}")
@@ -630,11 +630,13 @@ def update(args: argparse.Namespace) -> int:
     """write listings, outputs and steps anew from the sources, and say which"""
     changed, found = [], []
     for page in pages_of(args.pages):
+        print(f"{page.path.name} ...", flush=True)
         done, left = update_page(page)
-        changed += [f"changed {each}" for each in done]
+        changed += done
+        print("".join(f"changed {each}\n" for each in done), end="")
         found += left
     found += [problem for page in pages_of(args.pages) for problem in walk_problems(page)]
-    print("\n".join(changed) or ("Nothing was written." if found else "Nothing to change."))
+    print("" if changed else "Nothing was written.\n" if found else "Nothing to change.\n", end="")
     # What one step lacks, all that are built on it lack as well, and behind a place of their own.
     found = [p for p in dict.fromkeys(found) if not any(p != q and p.endswith(": " + q) for q in found)]
     print("".join(f"\n{problem}\n" for problem in found), end="")
