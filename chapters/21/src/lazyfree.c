@@ -18,7 +18,7 @@
 
 enum {
     k_threads = 4,
-    k_pair_cost = 16, // freeing a pair takes as long as writing this many bytes: see turn.c
+    k_pair_cost = 16, // freeing a pair counts as writing this many bytes: see turn.c
     k_large_container_size = k_turn_work / k_pair_cost, // a worker frees what counts as more pairs
     k_pair_bytes = 1 << 10,  // bytes of a string that take as long to free as a pair
     k_kept_pairs = 64,       // a string that would lose more, counted in pairs, is freed as a whole
