@@ -65,6 +65,7 @@ WHOLE = {
     "resp": ("common/resp.h", "resp_walk"), "whose-words": ("src/batch.c", "answer_batch"),
     "what-it-can": ("src/command.c", "do_request"), "ten-pairs": ("common/glob.h", "glob_match"),
     "a-log-that-stays-short": ("src/rewrite.c", "put_in_place"), "who-waits": ("src/aof_tail.c", "aof_step"),
+    "while-you-sleep": ("src/rewrite.c", "run_child"),
 }  # fmt: skip
 ASIDE = (20, 60)  # words
 IN_BRACKETS = 6  # words in parentheses; what needs more is an aside
