@@ -954,6 +954,9 @@ def test_a_second_page_goes_on_from_the_first(project: Path) -> None:
     says(book.walk_problems(one), "")
     says(book.walk_problems(two), "04b-more.md: after the last step this is not as in chapters/04:")
     says(book.play_page(page(project, AGAIN.replace("hello", "goodbye"), "04b-more.md")), "-goodbye\n+hello")
+    short = book_edition.problems(two, project)  # each has a third of the least
+    assert [problem.partition("; ")[2].partition(". ")[0] for problem in short if "words" in problem] == [
+        "a chapter has 833 to 4300"]
 
 
 # ---- what a chapter holds to ----

@@ -56,9 +56,10 @@ WHOLE = {
     "waiting-for-memory": ("src/db.c", "lookup_key"), "side-by-side": ("src/ahead.c", "fetch_ahead"),
     "ten-thousand-connections": ("src/main.c", "one_round"), "buffers-on-loan": ("src/conn.c", "connection_io"),
     "cycle": ("src/cycle.c", "run_cycle"), "who-is-right": ("expire_lab.c", "renew_key"),
-    "all-or-nothing": ("src/watch.c", "watch_key"), "small-print": ("src/t_multi.c", "do_exec"),
-    "one-message-much-work": ("src/t_pubsub.c", "do_publish"),
-    "who-wants-to-hear-it": ("src/inbox.c", "inbox_send"), "overtaken": ("src/inbox.c", "inbox_add"),
+    "all-or-nothing": ("src/watch.c", "watch_key"), "small-print": ("src/watch.c", "touch_one"),
+    "the-price": ("src/t_multi.c", "do_exec"),
+    "one-message-much-work": ("src/t_pubsub.c", "do_publish"), "what-happens-to-a-key": ("src/notify.c", "notify"),
+    "who-wants-to-hear-it": ("src/inbox.c", "inbox_send"), "overtaken": ("src/inbox.c", "inbox_add_reply"),
     "nothing-is-lost": ("src/effect.c", "effect_done"),
     "pull-the-plug": ("src/aof_batch.c", "aof_batch_right"),
     "when-the-disk-says-no": ("src/aof.c", "aof_commit"), "in-a-new-file": ("src/aof_tail.c", "begin_anew"),
@@ -85,7 +86,7 @@ def problems(page: Page, root: Path) -> List[str]:
     }
     found = []
     for key, (least, most, what, advice) in LIMITS.items():
-        least //= 2 if page.earlier or page.goes_on else 1  # a page of two
+        least //= 3 if page.earlier or page.goes_on else 1  # of a chapter of several pages
         for where, count in counts[key]:
             if most is not None and count > most or has_programs and count < least:
                 span = f"{least} or more" if most is None else f"{least} to {most}" if least else f"at most {most}"
