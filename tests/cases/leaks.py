@@ -327,6 +327,7 @@ def _listeners(server: Server, stack: ExitStack) -> None:
         for conn, words in ((ear, "punsubscribe y*"), (ear, "unsubscribe x"), (stays, "unsubscribe none")):
             conn.ask(*words.split())
         talks.ask("publish", "x", "hi" * 1000, expect=5)
+    wait_until(lambda: talks.ask("pubsub", "numsub", "x") == [b"x", 1], "the one that has left listens no more")
     bulk(talks, numbered(range(100), "publish", "x", "######"), 3)
 
 
