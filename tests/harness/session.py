@@ -25,6 +25,7 @@ SHOWN_PORT = "1234"  # what every port of a session's server is called in a tran
 HERE_DOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 EXIT = re.compile(r"^\[exit (\d+)\]$")
 CLIENT = re.compile(r"(\w+=\S* )*\./client")  # what asks for commands, and prints a prompt for each
+CRASHES = {128 + each for each in (signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV)}
 PATIENCE = 5.0  # seconds for a line that the server is to print
 LISTED, CAME = "the session", "what came"  # the heads of a diff
 COLUMN = 31  # characters of each side of a difference
@@ -357,6 +358,8 @@ class _Player:
         if ended:
             status = self.server.wait_end(PATIENCE)
             status = status if status >= 0 else 128 - status
+            if status in CRASHES and int(ended[1]) in CRASHES:
+                status = int(ended[1])  # which of them it is depends on what lies in memory
             self._compare_lines(step, [ended.group()], [f"[exit {status}]"])
 
     def _interrupt(self, step: Step) -> None:

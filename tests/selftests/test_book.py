@@ -907,6 +907,8 @@ int main(void) {
     ("03-three.md", NAIVE, "", "", ""),
     ("03-three.md", NAIVE, "[exit 5]", "[exit 6]", "[exit 6]\n+[exit 5]"),
     ("03-three.md", NAIVE, "server| [exit 5]\n", "", "ended in the middle"),
+    ("03-three.md", NAIVE.replace("return 5", "abort()"), "[exit 5]", "[exit 139]", ""),  # a crash is a crash
+    ("03-three.md", NAIVE.replace("return 5", "abort()"), "[exit 5]", "[exit 141]", "[exit 141]\n+[exit 134]"),
 ])  # fmt: skip
 def test_programs_of_the_steps_so_far(project: Path, name: str, text: str, old: str, new: str, why: str) -> None:
     one = page(project, text.replace(old, new) if old else text, name)
