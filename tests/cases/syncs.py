@@ -230,6 +230,26 @@ def asked_for_more_on_a_failing_disk(chapter: int) -> None:
 
 
 @case(since=27, inside=True, perhaps="an error is the answer: with `always`, a server that cannot write has to end")
+def asked_for_more_where_nothing_works(chapter: int) -> None:
+    """From `everysec` to `always`, where the sync fails, and the new file, too: an error, and the server lives on. When
+    the disk has recovered, OK."""
+    with on_a_disk(chapter, "everysec") as it:
+        do(it.conn, "set before v")
+        it.disk.fail()
+        limit_files(it.server, FULL)
+        came = it.conn.ask("config", "set", "appendfsync", "always")
+        if not isinstance(came, Err) or "appendfsync" not in str(came.text):
+            fail(f"no sync and no new file, and CONFIG SET appendfsync always is answered by {came!r}",
+                 expected="an error that names appendfsync")  # fmt: skip
+        asks(it.conn, ("config get appendfsync", [b"appendfsync", b"everysec"]), ("get before", b"v"))
+        limit_files(it.server)
+        passes_until(it.clock, lambda: it.conn.ask("config", "set", "appendfsync", "always") == OK, "OK comes")
+        do(it.conn, "set after v")
+        it.server.stop(signal.SIGKILL)
+        expect_again(it.folder, ("get before", b"v"), ("get after", b"v"))
+
+
+@case(since=27, inside=True, perhaps="an error is the answer: with `always`, a server that cannot write has to end")
 def asked_for_more_on_a_full_disk(chapter: int) -> None:
     """From `everysec` or `no` to `always`, where something cannot be written: an error, and nothing else happens. When
     the disk has room again, OK."""

@@ -190,22 +190,16 @@ bool aof_end(void) {
 // Sets when what has changed is on the disk, an enum fsync_policy: what was written before goes by it, too.
 // Returns whether it is set.
 bool set_fsync_policy(int policy) {
-    bool always = aof_is_on() && policy == FSYNC_ALWAYS;
     sync_over(true);
     aof.wait_ms = 0;
-    if (always) {
+    if (aof_is_on() && policy == FSYNC_ALWAYS) {
         close_batch();
-        if (aof_error() || !write_batches()) { // with `always`, this would be the end
-            return false;
+        if (aof_error() || !write_batches() ||
+            (get_fsync_policy() != FSYNC_NO && !sync_now() && !begin_anew())) {
+            return false; // before it is set: under `always` this would be the end
         }
     }
-    if (!tail_set_policy((enum fsync_policy)policy)) {
-        return false;
-    }
-    if (always) {
-        commit_always();
-    }
-    return true;
+    return tail_set_policy((enum fsync_policy)policy);
 }
 
 // Returns what there is to say about it.
