@@ -108,7 +108,7 @@ def objects(chapter: int) -> Dict[str, Symbols]:
 def run(words: Sequence[str], folder: Path) -> str:
     """Runs a command to its end, and returns what it prints."""
     env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
-    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=limit(15))
+    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=limit(60))
     if done.returncode:
         fail(f"{shlex.join(words)[:200]} ends with exit status {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout

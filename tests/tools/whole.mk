@@ -7,7 +7,7 @@ hunts: ; @$(pytest) tests/learn/hunts.py $(if $(ROSTER),make "$$ROSTER",grade "$
 handout: ; @$(python) tests/learn/pack.py handout $(if $(SITE),--site) $(CHAPTERS)
 gradescope: ; @$(python) tests/learn/pack.py gradescope $(EXERCISE)
 
-tools-check: build ; @$(run) $(of_tools) -- $(ARGS)
+tools-check: build ; @$(run) $(filter-out messages,$(of_tools)) --split messages -- $(ARGS)
 broken: $(if $(findstring -k,$(ARGS)),,build) ; @$(run_one) tests/selftests/test_broken.py $(ARGS)
 # What is wrong often waits until its time is up: more graders than processors, twice as many.
 waiting = JOBS=$$((2 * $(JOBS)))
