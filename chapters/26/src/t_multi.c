@@ -282,7 +282,7 @@ void do_exec(struct request *req, struct reply *out) {
         if (price.sum > price.max + k_transaction_work) {
             refuse_exec(conn, "it takes too long", out);
         } else {
-            conn->transaction = NULL; // what its requests change does not concern it
+            conn->transaction = NULL; // its own requests must not find it
             unwatch(transaction);
             run_all(conn, transaction, args, price, out);
             transaction_free(transaction);

@@ -25,7 +25,7 @@ struct transaction {
     bool touched;      // a key that is watched has changed
     struct buf queue;  // copies of the requests
     size_t n;          // of them
-    int max_nargs;     // strings of the longest
+    int max_nargs;     // strings of the request that has most
     size_t queue_cost; // memory that they are said to take
     size_t work;       // that they are known to be
     struct dlist watches;

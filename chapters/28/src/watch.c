@@ -33,8 +33,8 @@ struct watch {
     struct dlist node;     // among those of the transaction
     struct dlist key_node; // among those of the key
     struct transaction *transaction;
-    struct watched *watched; // NULL once the key has changed
-    bool existed;            // when the watch began; it does still, or the key has changed
+    struct watched *watched; // NULL once watch_touch() has taken the watch off
+    bool existed;            // whether the key was there when the watch began
 };
 
 // What a watched key is looked up by.
