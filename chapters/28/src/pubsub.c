@@ -21,7 +21,7 @@
 
 enum {
     k_delivery_cost = 16,       // what it counts for to put a message into an inbox
-    k_match_cost = 16,          // to come by a pattern, beside what is compared
+    k_match_cost = 16,          // to fetch a pattern, beside what is compared
     k_max_subscribed = 4 << 20, // bytes of what a connection has subscribed to
 };
 
