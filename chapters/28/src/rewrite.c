@@ -114,8 +114,8 @@ static uint64_t private_bytes(void) {
     return kib << 10;
 }
 
-// Writes all keys into the file, and exits. If the parent dies, so does the child: the next server must not
-// meet it in the same directory.
+// Writes all keys into the file, and exits. If the parent dies, so does the child: the next server needs the
+// memory, and the room on the disk.
 __attribute__((noreturn)) static void run_child(int fd, pid_t parent) {
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
