@@ -615,6 +615,39 @@ def a_transaction_that_takes_too_long(chapter: int) -> None:
             fail(f"behind {done} copies comes {conn.codec.show(came[done:])[:300]}", expected=NOT_DONE.text or "")
 
 
+@case(since=25)
+def a_slow_write_behind_others(chapter: int) -> None:
+    """One request that may be sent alone may be sent behind others that are nearly all that a transaction may do: also
+    one that writes, and does so when it is only asked for its price, unless it looks out."""
+    half, big = 20_000, filled(2_500_000)
+    names = [b"%06d" % i for i in range(2 * half)]
+    popped = [[word for name in ends for word in (name, b"1")] for ends in (names[:half], names[: half - 1 : -1])]
+    with start(chapter) as server, server.connect() as conn:
+        bulk(conn, numbered(range(2 * half), "zadd", "pairs", "1", "######"), 1)
+        conn.ask("set", "big", big, expect=OK)
+        for line, there in (("zremrangebyrank z 0 19999", half), ("zremrangebylex z - [019999", half),
+                            ("zremrangebyscore z 1 1", 2 * half), ("zpopmin z 20000", popped[0]),
+                            ("zpopmax z 20000", popped[1]), ("setrange k 2500000 x", 2_500_001),
+                            ("setrange k 0 x", 1), ("getset k v", big), ("set k v get", big),
+                            ("set k v", OK), ("getset new v", None), ("set newer v get", None),
+                            ("set newest v xx get", None), ("zrange z 0 -1", names), ("mget k k", [big, big]),
+                            ("zpopmin z 20001", popped[0] + [names[half], b"1"])):  # fmt: skip
+            is_set = " z " in line
+            asks(conn, ("del z k n", ANY), ("copy pairs z" if is_set else "copy big k", 1))
+            if line.startswith("setrange"):
+                asks(conn, ("del k", 1))
+            asks(conn, ("multi", OK))
+            queue(conn, [["memory", "usage", "pairs", "samples", "0"]] * 25)
+            asks(conn, ("incr n", QUEUED), (line, QUEUED))
+            came = conn.ask("exec")
+            if not isinstance(came, list) or came[25:] != [1, there]:
+                fail(f"{line}, the last request of a transaction, is answered by {conn.codec.show(came[25:])[:300]}",
+                     expected=conn.codec.show(there)[:300])  # fmt: skip
+        asks(conn, ("set k x", OK), ("multi", OK), ("get k", QUEUED), ("setrange k 0 y", QUEUED), ("set k z", QUEUED),
+             ("getset k w", QUEUED), ("exec", [b"x", 1, OK, b"z"]))  # fmt: skip
+        asks(conn, ("zcard pairs", 2 * half), ("get new", b"v"), ("get newer", b"v"), ("get newest", None))
+
+
 @case(since=25, ours=BOUNDED)
 def replies_of_a_transaction_are_bounded(chapter: int) -> None:
     """Together at most 32 MiB: the one that is too big is an error in its place, what follows is done."""

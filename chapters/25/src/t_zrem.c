@@ -125,7 +125,8 @@ void do_zpop(struct request *req, struct reply *out) {
     size_t size = zset_size(zset), n = (uint64_t)count < size ? (size_t)count : size;
     struct places places = {zset, last ? size - n : 0, last ? size : n};
     bool nested = out->resp3 && req->nargs == 3;
-    if (may_take(removal_cost(&places)) && out_pairs(&places, last, true, nested, out)) {
+    bool may = may_take(removal_cost(&places));
+    if ((may || turn_asks()) && out_pairs(&places, last, true, nested, out) && may) {
         remove_places(req, &places);
         note_removal(req, last ? EVENT_ZPOPMAX : EVENT_ZPOPMIN);
     }

@@ -183,12 +183,16 @@ bool out_pairs(const struct places *places, bool rev, bool scores, bool nested, 
     }
     size_t start = buf_size(out->buf), max_size = start + k_max_msg;
     reply_arr(out, scores && !nested ? n * 2 : n);
+    size_t paid = 0;
     struct znode *znode =
         n > 0 ? zset_at(places->zset, rev ? places->end - 1 : places->begin) : NULL;
     for (size_t i = 0; i < n && buf_size(out->buf) <= max_size; i++) {
-        size_t size = buf_size(out->buf) - start; // known only now: it depends on the names
-        if (size > k_turn_work && !may_take(size)) {
-            return false;
+        size_t size = buf_size(out->buf) - start - paid; // known only now: it depends on the names
+        if (size > k_turn_work) {
+            if (!may_take(size)) {
+                return false;
+            }
+            paid += size;
         }
         if (nested) {
             reply_arr(out, 2);

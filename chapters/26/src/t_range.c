@@ -65,7 +65,7 @@ void do_setrange(struct request *req, struct reply *out) {
         return;
     }
     size_t end = (size_t)offset + val->len;
-    if (end > len && !may_take(end - len)) {
+    if (!may_take(end > len ? end - len : 0)) {
         return;
     }
     if (!link) {

@@ -37,7 +37,7 @@ static bool get_key(struct request *req, struct reply *out) {
         return out_val(ent, out);
     }
     reply_nil(out);
-    return true;
+    return may_take(0);
 }
 
 void do_get(struct request *req, struct reply *out) {
@@ -146,7 +146,8 @@ void do_set(struct request *req, struct reply *out) {
         out_bad_syntax(out);
         return;
     }
-    if (!parse_set_time(req, &options, &at_ms, out) || (options.get && !get_key(req, out))) {
+    if (!parse_set_time(req, &options, &at_ms, out) ||
+        !(options.get ? get_key(req, out) : may_take(0))) {
         return;
     }
     bool set = set_key(req, &options, at_ms, &req->args[2]);
@@ -236,12 +237,19 @@ void do_getex(struct request *req, struct reply *out) {
 // mget key...
 void do_mget(struct request *req, struct reply *out) {
     size_t max_size = buf_size(out->buf) + k_max_msg, size = 0;
+    bool may = true;
     reply_arr(out, (size_t)req->nargs - 1);
     for (int i = 1; i < req->nargs && buf_size(out->buf) <= max_size; i++) {
         const struct entry *ent = read_key(req, i);
         if (ent && ent->type == T_STR) {
             size += entry_val(ent).len;
-            if ((size > k_turn_work && !may_take(size)) || !out_val(ent, out)) {
+            if (size > k_turn_work) { // small ones, too, are slow together
+                may = may_take(size);
+                size = 0;
+            }
+            if (may) {
+                reply_str(out, entry_val(ent).data, entry_val(ent).len);
+            } else if (!turn_asks()) {
                 return;
             }
         } else {
