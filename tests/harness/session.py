@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
@@ -438,6 +439,9 @@ class _Player:
         assert self.server
         with_listening = any(LISTENING.match(line) for line in self.listed.output)
         with_ready = READY in self.listed.output
+        if with_listening:
+            with suppress(Failure):  # a difference will say so
+                self.server.wait_line(LISTENING, seconds=PATIENCE)
         if with_ready:
             self.server.wait_line(READY)
         self.server.wait_log(count - with_listening - with_ready, PATIENCE)

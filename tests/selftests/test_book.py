@@ -895,6 +895,10 @@ int main(void) {
 """
 
 
+LATE = '    listen(fd, 1);\n    usleep(300000);\n    fprintf(stderr, "listening on 127.0.0.1:1234\\n");\n'
+SLOW = NAIVE.replace("    listen(fd, 1);\n", LATE).replace("./server\n", "./server\nserver| listening on 127.0.0.1:1234\n")
+
+
 @pytest.mark.parametrize("name, text, old, new, why", [
     ("04-four.md", MIDDLE, "", "", ""),
     ("04-four.md", SMALL, "", "", ""),  # a program of the text, with a header that is not finished
@@ -905,6 +909,7 @@ int main(void) {
     ("04-four.md", MIDDLE, 'printf("two', 'no_such("two', "server.c as it is here does not compile"),
     # one that has its port written into it, prints to standard output, and serves a single client
     ("03-three.md", NAIVE, "", "", ""),
+    ("03-three.md", SLOW, "", "", ""),  # it listens before it says so
     ("03-three.md", NAIVE, "[exit 5]", "[exit 6]", "[exit 6]\n+[exit 5]"),
     ("03-three.md", NAIVE, "server| [exit 5]\n", "", "ended in the middle"),
     ("03-three.md", NAIVE.replace("return 5", "abort()"), "[exit 5]", "[exit 139]", ""),  # a crash is a crash
