@@ -421,8 +421,11 @@ def keys_expire_when_a_sync_is_over(chapter: int) -> None:
     with on_a_disk(chapter, "everysec") as it:
         do(it.conn, "set k v")
         it.marks(it.size)
-        do(it.conn, "set k w", "set gone v px 1950")
-        it.held()  # after 1000 ms
+        it.disk.hold()
+        it.conn.send(array("set", "k", "w") + array("set", "gone", "v", "px", "1950"))  # for one round
+        it.conn.expect_bytes(b"+OK\r\n" * 2)
+        it.clock.step(1000)  # not held(), where a late worker costs another second
+        wait_until(it.disk.is_held, "a sync begins")
         it.released()
         for _ in range(10):  # at the last of these steps, the cycle comes by, and the log looks at its sync
             it.clock.step(100)

@@ -896,7 +896,8 @@ int main(void) {
 
 
 LATE = '    listen(fd, 1);\n    usleep(300000);\n    fprintf(stderr, "listening on 127.0.0.1:1234\\n");\n'
-SLOW = NAIVE.replace("    listen(fd, 1);\n", LATE).replace("./server\n", "./server\nserver| listening on 127.0.0.1:1234\n")
+SLOW = NAIVE.replace("    listen(fd, 1);\n", LATE)
+SLOW = SLOW.replace("./server\n", "./server\nserver| listening on 127.0.0.1:1234\n")
 
 
 @pytest.mark.parametrize("name, text, old, new, why", [
