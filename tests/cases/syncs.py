@@ -310,8 +310,16 @@ def what_waits_for_a_sync(chapter: int) -> None:
             fail(f"a sync takes longer than two seconds: in the log is {it.folder.commands()}, and INFO says {info!r}",
                  expected="what has waited is written, and counted")  # fmt: skip
         it.released()
+        it.held()
+        size = it.size
+        do(it.conn, "set waits x")
+        it.clock.step(1980)
+        if it.size != size:
+            fail("the sync before took longer than two seconds, and the next one is not waited for")
+        it.released()
+        it.clock.step(10)
         it.server.stop(signal.SIGKILL)
-        expect_again(it.folder, ("get k", b"v"), ("get waits", b"w"))
+        expect_again(it.folder, ("get k", b"v"), ("get waits", b"x"))
 
 
 # ---- a sync that fails ----

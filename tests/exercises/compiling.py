@@ -15,12 +15,13 @@ import compiled
 from compiled import compiler
 from headers import included
 from harness.bounded import communicate
+from harness.settings import limit
 from layout import ROOT, Problem, made_of
 
 COUNT_C = Path(__file__).with_name("count.c")
 FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-U_FORTIFY_SOURCE"]
 QUICKLY = ["-O0", "-g0"]  # built in a quarter of the time
-SECONDS = 60.0  # for one program
+SECONDS = limit(60)  # for one program
 MOST_WORDS = 1 << 16  # bytes of what the compiler says
 
 

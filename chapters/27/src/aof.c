@@ -127,8 +127,11 @@ int64_t aof_deadline(void) {
 // to be written, says in the file how much of it is on the disk.
 void aof_tick(void) {
     aof.look_ms = get_monotonic_msec();
-    if (sync_over(false) && !aof_error()) {
-        aof_commit();
+    if (sync_over(false)) {
+        aof.wait_ms = 0;
+        if (!aof_error()) {
+            aof_commit();
+        }
     }
     if (aof.look_ms < aof.tick_ms + k_sync_ms) {
         return; // it was for what has waited
@@ -138,7 +141,6 @@ void aof_tick(void) {
         return;
     }
     if (aof_error()) {
-        aof.wait_ms = 0;
         try_again();
         return;
     }
