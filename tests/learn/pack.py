@@ -45,7 +45,7 @@ NOT_FOR_STUDENTS = """
     tests/selftests
     tests/tools/whole.mk tests/tools/help-whole.txt
 """.split()
-OF_A_CHAPTER = "chapters/{0} tests/sessions/{0}-* tests/exercises/test_{0}_* book/{0}-* book/{0}[b-d]-*".split()
+OF_A_CHAPTER = "chapters/{0} tests/sessions/{0}-* tests/exercises/test_{0}_* book/{0}-* book/{0}[b-e]-*".split()
 COMMIT = (
     "Packed is what git has committed. In a copy of the workbook without git, first\n"
     "  git init -q && git add . && git -c user.name=me -c user.email=me commit -qm workbook"

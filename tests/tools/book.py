@@ -596,7 +596,7 @@ def pages_of(names: Sequence[str]) -> List[Page]:
     paths = book_blocks.paths(folder())
     found = []
     for name in names:
-        hits = [path for path in paths if name.isdigit() and re.match(f"{name.zfill(2)}[b-d]?-", path.name)]
+        hits = [path for path in paths if name.isdigit() and re.match(f"{name.zfill(2)}[b-e]?-", path.name)]
         hits = hits or [path for path in paths if f"/{path}".endswith(f"/{name}") or path.name.startswith(f"{name}-")]
         hits = hits or [path for path in paths if path.name == Path(name).name]
         if not hits:

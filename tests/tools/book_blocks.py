@@ -9,7 +9,7 @@ from typing import Dict, List, Optional, Tuple
 
 FENCE = re.compile(r"^( *)(`{3,}|~{3,})(.*)$")
 LABEL = re.compile(r"@@ (.+) @@$")  # the first line of a step that adds: where its code goes
-NUMBERED = re.compile(r"(\d\d)([b-d]?)-(.*)\.md$")  # a page of a chapter; b: its second, and so on
+NUMBERED = re.compile(r"(\d\d)([b-e]?)-(.*)\.md$")  # a page of a chapter; b: its second, and so on
 FOLD = {"<details>": True, "</details>": False}
 
 
@@ -88,7 +88,7 @@ def read(path: Path) -> Page:
     page = Page(path, lines, [], [])
     name = NUMBERED.match(path.name)
     if name:
-        letters = ["", *"bcde"]
+        letters = ["", *"bcdef"]
         at = letters.index(name[2])
         page.earlier = read(next(path.parent.glob(f"{name[1]}{letters[at - 1]}-*.md"))) if at else None
         page.goes_on = any(path.parent.glob(f"{name[1]}{letters[at + 1]}-*.md"))

@@ -60,6 +60,7 @@ WHOLE = {
     "the-price": ("src/t_multi.c", "do_exec"),
     "one-message-much-work": ("src/t_pubsub.c", "do_publish"), "what-happens-to-a-key": ("src/notify.c", "notify"),
     "who-wants-to-hear-it": ("src/inbox.c", "inbox_send"), "overtaken": ("src/inbox.c", "inbox_add_reply"),
+    "a-good-listener": ("src/inbox.c", "end_reader"),
     "nothing-is-lost": ("src/effect.c", "effect_done"),
     "pull-the-plug": ("src/aof_batch.c", "aof_batch_right"),
     "when-the-disk-says-no": ("src/aof.c", "aof_commit"), "in-a-new-file": ("src/aof_tail.c", "begin_anew"),
