@@ -66,7 +66,8 @@ WHOLE = {
     "pull-the-plug": ("src/aof_batch.c", "aof_batch_right"),
     "when-the-disk-says-no": ("src/aof.c", "aof_commit"), "in-a-new-file": ("src/aof_tail.c", "begin_anew"),
     "resp": ("common/resp.h", "resp_walk"), "whose-words": ("src/batch.c", "answer_batch"),
-    "what-it-can": ("src/command.c", "do_request"), "ten-pairs": ("common/glob.h", "glob_match"),
+    "what-it-can": ("src/command.c", "do_request"), "ten-pairs": ("src/turn.c", "may_take"),
+    "five-stars": ("common/glob.h", "glob_match"),
     "a-log-that-stays-short": ("src/rewrite.c", "put_in_place"), "who-waits": ("src/aof_tail.c", "aof_step"),
     "while-you-sleep": ("src/rewrite.c", "run_child"),
 }  # fmt: skip
