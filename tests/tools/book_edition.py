@@ -44,7 +44,7 @@ WHOLE = {
     "nonblocking": ("server.c", "connection_io"), "event-loop": ("server.c", "state_req"),
     "four-troubles": ("server.c", "one_round"),
     "basic-server": ("common/request.h", "parse_req"), "hashtables": ("common/hashtable.h", "hm_help_resizing"),
-    "chosen-keys": ("common/hash.h", "str_hash"),
+    "chosen-keys": ("common/hash.h", "str_hash"), "what-free-puts-off": ("common/mem_tidy.h", "mem_tidy"),
     "buffers": ("common/buf.h", "buf_make_room"), "serialization": ("server.c", "reply_request"),
     "batches": ("server.c", "state_req"),
     "avl-tree": ("common/avl.h", "avl_fix"),
