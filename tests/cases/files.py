@@ -163,7 +163,7 @@ def no_file_calls_one_below_it(chapter: int) -> None:
 # ---- what make knows ----
 
 
-@case(since=15, files=True, inside=True,
+@case(since=15, files=True, inside=True, time_limit=60,
       perhaps="the compiler writes the .d files (-MMD): does make read them (-include) by the same names?")  # fmt: skip
 def make_compiles_what_has_changed(chapter: int) -> None:
     """A file that was touched is compiled again, and a header has all those compiled that read it; no others."""

@@ -362,7 +362,7 @@ def calls_in_a_pipeline(chapter: int) -> None:
             conn.recv(b"v")
 
 
-@case(since=23, inside=True)
+@case(since=23, inside=True, time_limit=60)
 def keys_too_large_for_one_reply(chapter: int) -> None:
     """Six keys of 16 and 20 million bytes, among small ones: a reply that has a key of the one kind has no room for one
     of the other. It ends before that, and the walk comes past all of them."""
