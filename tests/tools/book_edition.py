@@ -69,7 +69,7 @@ WHOLE = {
     "what-it-can": ("src/command.c", "do_request"), "ten-pairs": ("src/turn.c", "may_take"),
     "five-stars": ("common/glob.h", "glob_match"),
     "a-log-that-stays-short": ("src/rewrite.c", "put_in_place"), "who-waits": ("src/aof_tail.c", "aof_step"),
-    "while-you-sleep": ("src/rewrite.c", "run_child"),
+    "the-child-alone": ("src/rewrite.c", "run_child"), "while-you-sleep": ("src/rewrite.c", "is_long"),
 }  # fmt: skip
 ASIDE = (20, 60)  # words
 IN_BRACKETS = 6  # words in parentheses; what needs more is an aside
