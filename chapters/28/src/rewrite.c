@@ -67,7 +67,7 @@ static struct {
 
     int64_t began_ms;
     int64_t looked_ms;    // when we looked last whether it is time to go on
-    int64_t retry_ms;     // until when the size of the log is not looked at
+    int64_t retry_ms;     // until when no rewrite begins by itself
     int64_t wait_ms;      // after the next failure; doubled by each, since each leaves a file more
     uint64_t looked_size; // of the last file, when its size was looked at last
     struct rewrite_numbers numbers;
