@@ -111,7 +111,8 @@ static void publish_event(const char *prefix, int db, const struct slice *name,
     struct slice channel = {buf_data(&text), buf_size(&text)};
     size_t each = num_topics(PATTERN) * k_least_compared;
     size_t budget = k_event_compared + each + 4 * topics_size(PATTERN), left = budget;
-    turn_add_beside(find_listeners(&channel, &left) + budget - left);
+    size_t cost = find_listeners(&channel, &left);
+    turn_add_beside(cost + budget - left);
     send_to_listeners(&channel, payload);
     buf_truncate(&text, 0);
     if (text.cap > k_max_kept) {
