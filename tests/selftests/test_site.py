@@ -275,12 +275,12 @@ def test_an_aside_is_beside_its_paragraph(tmp_path: Path) -> None:
 
 def test_the_first_mention_of_a_term_is_a_link(tmp_path: Path) -> None:
     (tmp_path / "glossary.md").write_text(
-        "- **event loop** ([05](5.md#a)): Waits for all. More.\n- **key** ([07](7.md)): A name\n  of `a` value.\n"
+        "- **event loop** ([05](5.md#a)): Waits for all. More.\n- **key** ([07b](7b.md)): A name\n  of `a` value.\n"
         "- **block (a call)** ([02](2.md)): To wait.\n- **turn** ([05](5.md)): A round of the loop.\n"
     )
     terms = website_text.terms_of(book_blocks.read(tmp_path / "glossary.md"))
     assert [(t.name, t.chapter, t.sentence) for t in terms][:2] == [
-        ("event loop", "05", "Waits for all."), ("key", "07", "A name of a value."),
+        ("event loop", "05", "Waits for all."), ("key", "07b", "A name of a value."),
     ]  # fmt: skip
     for chapter, linked in (("05", ["event loop"]), ("07", ["event loop", "keys"])):
         path = tmp_path / f"{chapter}-page.md"

@@ -95,7 +95,7 @@ class Term(NamedTuple):
 
     def is_meant(self, chapter: str) -> bool:
         """Is it likely to be this term where a page has the word? Before its chapter, a plain word may be just that."""
-        early = bool(chapter) and self.chapter > chapter and re.fullmatch(r"[a-z]+", self.name)
+        early = bool(chapter) and self.chapter[:2] > chapter and re.fullmatch(r"[a-z]+", self.name)
         return not early and self.name not in EVERYDAY and not re.search(r"[(),]", self.name)
 
 
