@@ -324,7 +324,7 @@ def nobody_waits(chapter: int) -> None:
             bulk(conn, numbered(range(KEYS), "set", "key:######", "a value of some bytes"), OK)
             disk.slow(slow_ms)
             tries = []
-            while len(tries) < 5:  # other programs only make it longer
+            while len(tries) < 10:  # other programs only make it longer
                 with Probe(server) as alone:
                     wait_until(lambda: alone.asked >= 300, "the probe has asked for a while", 20)
                 conn.ask("bgrewriteaof")
