@@ -283,26 +283,25 @@ def asked_for_more_on_a_full_disk(chapter: int) -> None:
 def what_waits_for_a_sync(chapter: int) -> None:
     """With `everysec`: what changes during a sync is written right after it, not at the next second; or after two
     seconds, if it goes on so long, and INFO counts that."""
-    with on_a_disk(chapter, "everysec") as it:
-        do(it.conn, "set k v")
+
+    def waits(line: str, ms: int, otherwise: str) -> None:
         it.held()
         size = it.size
-        do(it.conn, "set waits v")
-        it.clock.step(55)
+        do(it.conn, line)
+        it.clock.step(ms)
         if it.size != size:
-            fail("while a sync goes on, the log is written: the kernel would have everybody wait")
+            fail(otherwise)
+
+    with on_a_disk(chapter, "everysec") as it:
+        do(it.conn, "set k v")
+        waits("set waits v", 55, "while a sync goes on, the log is written: the kernel would have everybody wait")
         it.released()
         for _ in range(2):
             it.clock.step(10)
         if [b"SET", b"waits", b"v"] not in it.folder.commands():
             fail("a sync has been over for 20 ms, and what has waited for it is not in the log")
 
-        it.held()
-        size = it.size
-        do(it.conn, "set waits w")
-        it.clock.step(1980)
-        if it.size != size:
-            fail("a sync goes on for less than two seconds, and the log is written")
+        waits("set waits w", 1980, "a sync goes on for less than two seconds, and the log is written")
         it.clock.step(30)
         info = it.conn.ask("info", "persistence")
         assert isinstance(info, bytes)
@@ -310,12 +309,7 @@ def what_waits_for_a_sync(chapter: int) -> None:
             fail(f"a sync takes longer than two seconds: in the log is {it.folder.commands()}, and INFO says {info!r}",
                  expected="what has waited is written, and counted")  # fmt: skip
         it.released()
-        it.held()
-        size = it.size
-        do(it.conn, "set waits x")
-        it.clock.step(1980)
-        if it.size != size:
-            fail("the sync before took longer than two seconds, and the next one is not waited for")
+        waits("set waits x", 1980, "the sync before took longer than two seconds, and the next one is not waited for")
         it.released()
         it.clock.step(10)
         it.server.stop(signal.SIGKILL)

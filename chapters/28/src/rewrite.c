@@ -35,7 +35,7 @@ enum {
     k_child_look_ms = 100,  // between two looks whether the child has ended
     k_worker_look_ms = 10,  // the same for the worker
     k_look_size = 64 << 10, // bytes by which the log grows between two looks at its size
-    k_retry_ms = 60 * 1000, // after a failure, until the size is looked at again
+    k_retry_ms = 60 * 1000, // after a failure, until a rewrite may begin by itself
     k_max_retry_ms = 60 * k_retry_ms,
     k_max_fd = 1 << 16, // descriptors that a child closes one by one, on an old kernel
     k_kept_files = 100, // each failure may take a file: so many are left for those of syncs
